@@ -1,0 +1,92 @@
+package actor
+
+import (
+	"errors"
+	"strings"
+)
+
+// A Kind is the class of a failure. Its text is its wire code, so a Kind, once released, is never
+// respelled.
+type Kind string
+
+const (
+	ParseError       Kind = "parse_error"       // not JSON, or not an object
+	SchemaViolation  Kind = "schema_violation"  // a field is missing, of the wrong type or out of range
+	InvalidMessage   Kind = "invalid_message"   // the type is not one of the protocol's requests
+	Unauthorized     Kind = "unauthorized"      // the caller may not do that
+	NotFound         Kind = "not_found"         // no such thing, or not in the caller's tree
+	QuotaExceeded    Kind = "quota_exceeded"    // the tree has as many live subagents as it may
+	DepthExceeded    Kind = "depth_exceeded"    // the child would stand deeper than the limit
+	Conflict         Kind = "conflict"          // the present state forbids it
+	AwaitCycle       Kind = "await_cycle"       // it would wait for itself or for an ancestor
+	ThreadTerminated Kind = "thread_terminated" // the thread was terminated
+	Timeout          Kind = "timeout"           // the time allowed is over
+	RuntimeError     Kind = "runtime_error"     // the runtime, a model or a tool failed
+	TooLarge         Kind = "too_large"         // larger than the server's or the runtime's limit
+	Unavailable      Kind = "unavailable"       // no host or no server answered
+)
+
+// Error makes a Kind a target for errors.Is.
+func (k Kind) Error() string { return string(k) }
+
+// Retryable reports whether the same request may succeed later without a change.
+func (k Kind) Retryable() bool {
+	switch k {
+	case QuotaExceeded, Conflict, Timeout, Unavailable, RuntimeError:
+		return true
+	}
+	return false
+}
+
+// An Error says what was being done, to which actor, and why it failed.
+type Error struct {
+	Op    string // "host.Spawn"
+	ID    ID     // the actor, if one is concerned
+	Kind  Kind
+	Field string // the offending field, as a path: "agent.max_steps"
+	Err   error  // the cause, or nil
+}
+
+// Error is one line: what was being done, to whom, the kind, the field and the cause.
+func (e *Error) Error() string {
+	var b strings.Builder
+	for _, part := range []string{e.Op, string(e.ID)} {
+		if part != "" {
+			b.WriteString(part + ": ")
+		}
+	}
+	b.WriteString(string(e.Kind))
+	if e.Field != "" {
+		b.WriteString(": " + e.Field)
+	}
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
+	return b.String()
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is makes errors.Is(err, NotFound) work on a wrapped Error.
+func (e *Error) Is(target error) bool {
+	k, ok := target.(Kind)
+	return ok && k == e.Kind
+}
+
+// KindOf gives the Kind of err: that of the outermost [Error] or Kind in its chain, else
+// RuntimeError. The Kind of nil is "".
+func KindOf(err error) Kind {
+	if err == nil {
+		return ""
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	var k Kind
+	if errors.As(err, &k) {
+		return k
+	}
+	return RuntimeError
+}

@@ -1,0 +1,305 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/troupehq/troupe/a2e"
+	"github.com/troupehq/troupe/actor"
+)
+
+// MultiAgent is the capability that turns on the subagent_* tools.
+const MultiAgent = "multi_agent"
+
+// tools maps the names of the multi-agent tools to the request that each stands for.
+var tools = map[string]string{
+	"subagent_spawn":     a2e.TypeSpawnReq,
+	"subagent_delegate":  a2e.TypeDelegateReq,
+	"subagent_await":     a2e.TypeAwaitReq,
+	"subagent_send":      a2e.TypeMessageReq,
+	"subagent_list":      a2e.TypeListReq,
+	"subagent_cancel":    a2e.TypeCancelReq,
+	"subagent_terminate": a2e.TypeTerminateReq,
+	"subagent_merge":     a2e.TypeMergeReq,
+}
+
+// calls starts the tool calls of a step. All run at the same time; the next step comes when the last
+// is done.
+func (x *turn) calls(calls []Call) {
+	h := &x.head
+	wasParked := h.parked()
+	h.Calls = make([]call, len(calls))
+	for i, c := range calls {
+		h.Calls[i] = call{ID: c.ID, Key: fmt.Sprintf("%d-%d-%d", h.Session, h.Step, i), Name: c.Name}
+		x.entry(actor.Entry{Kind: actor.EntryCall, Shown: h.Steps, From: h.Lineage.ID, Call: c.ID, Name: c.Name, Content: c.Arguments})
+	}
+	for i, c := range calls {
+		if err := x.call(&h.Calls[i], c.Arguments); err != nil {
+			x.callFailed(&h.Calls[i], err)
+		}
+	}
+	if h.parked() != wasParked {
+		x.statusChanged()
+	}
+}
+
+func (x *turn) call(c *call, arguments actor.Value) error {
+	typ, ok := tools[c.Name]
+	if !ok || !slices.Contains(x.birth.Config.Capabilities, MultiAgent) {
+		return &actor.Error{Kind: actor.NotFound, Field: "call", Err: fmt.Errorf("no tool %q is available to this agent", c.Name)}
+	}
+	if arguments.Blob {
+		return &actor.Error{Kind: actor.TooLarge, Field: "arguments", Err: fmt.Errorf("the arguments are larger than %d bytes", actor.MaxInline)}
+	}
+	req, err := x.request(typ, arguments.JSON)
+	if err != nil {
+		return err
+	}
+	self := x.head.Lineage
+	switch r := req.(type) {
+	case *a2e.SpawnReq:
+		x.send(x.hostOf(), actor.LaneHost, KindSpawn, c.Key, &Spawn{Parent: r.ParentAgentID, Root: r.RootAgentID, Config: r.Agent})
+	case *a2e.DelegateReq:
+		task, err := EncodeTask(r.Task)
+		if err != nil {
+			return err
+		}
+		x.opened(r.SubagentID)
+		x.send(actor.Address{ID: r.SubagentID}, actor.LaneA, KindDelegate, c.Key, &Delegate{Name: r.Task.Name, Task: task})
+	case *a2e.AwaitReq:
+		return x.awaitCall(c, r)
+	case *a2e.MessageReq:
+		if r.FromSubagentID != self.ID {
+			return &actor.Error{Kind: actor.Unauthorized, Field: "from_subagent_id", Err: errors.New("an agent's tool sends in its own name only")}
+		}
+		return x.messageCall(c, r)
+	case *a2e.ListReq:
+		c.Body, err = a2e.Encode(r)
+		c.Job = x.newJob(JobList, c.Body)
+		return err
+	case *a2e.CancelReq:
+		x.send(x.hostOf(), actor.LaneHost, KindCancel, c.Key, &Target{ID: r.SubagentID})
+	case *a2e.TerminateReq:
+		x.send(x.hostOf(), actor.LaneHost, KindTerminate, c.Key, &Target{ID: r.SubagentID})
+	case *a2e.MergeReq:
+		x.send(x.hostOf(), actor.LaneHost, KindMerge, c.Key, &Merge{IDs: r.SubagentIDs, Strategy: r.Strategy})
+	}
+	return nil
+}
+
+// messageCall sends a message. One to the agent outside that is the root goes into its mail.
+func (x *turn) messageCall(c *call, r *a2e.MessageReq) error {
+	self := x.head.Lineage
+	if !self.Outside || r.ToSubagentID != self.Root() {
+		m := Message{Root: self.Root(), Type: r.Message.Type, Content: actor.Value{JSON: r.Message.Content}}
+		x.send(actor.Address{ID: r.ToSubagentID}, actor.LaneA, KindMessage, c.Key, &m)
+		return nil
+	}
+	mail, err := a2e.Encode(r)
+	if err != nil {
+		return err
+	}
+	x.effect(actor.Effect{Kind: actor.EffectMail, To: actor.Address{ID: r.ToSubagentID}, Name: "message-" + c.Key, Body: mail})
+	answer, err := a2e.Encode(&a2e.MessageResp{Delivered: true})
+	x.callDone(c, actor.Value{JSON: answer}, false)
+	return err
+}
+
+// request reads a tool's arguments as the request that the tool stands for. The type and the sender
+// come first, so that arguments may name another sender, and are then judged.
+func (x *turn) request(typ string, arguments []byte) (a2e.Request, error) {
+	args := bytes.TrimSpace(arguments)
+	if len(args) == 0 {
+		args = []byte("{}")
+	}
+	if args[0] != '{' {
+		return nil, &actor.Error{Kind: actor.SchemaViolation, Field: "arguments", Err: errors.New("must be an object")}
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"type":%q`, typ)
+	if typ == a2e.TypeMessageReq {
+		fmt.Fprintf(&b, `,"from_subagent_id":%s`, quote(string(x.head.Lineage.ID)))
+	}
+	if rest := bytes.TrimSpace(args[1:]); len(rest) > 0 && rest[0] != '}' {
+		b.WriteByte(',')
+	}
+	b.Write(args[1:])
+	req, err := a2e.Decode(b.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	if req.Type() != typ {
+		return nil, &actor.Error{Kind: actor.SchemaViolation, Field: "arguments.type", Err: fmt.Errorf("must be %s or left out", typ)}
+	}
+	return req, nil
+}
+
+func (x *turn) opened(id actor.ID) {
+	if !slices.Contains(x.head.Opened, id) {
+		x.head.Opened = append(x.head.Opened, id)
+	}
+}
+
+// awaitCall parks the session until the awaited threads are done.
+func (x *turn) awaitCall(c *call, r *a2e.AwaitReq) error {
+	ids := r.SubagentIDs
+	if r.Mode == "" {
+		ids = []actor.ID{r.SubagentID}
+	}
+	for _, id := range ids {
+		if x.head.Lineage.Under(id) {
+			return &actor.Error{ID: id, Kind: actor.AwaitCycle, Field: "subagent_id", Err: errors.New("it would wait for itself or for an ancestor")}
+		}
+	}
+	c.Waits = slices.Compact(slices.Sorted(slices.Values(ids)))
+	c.Mode, c.Need = r.Mode, Needed(r, len(c.Waits))
+	if wait := r.Timeout(); wait > 0 {
+		c.Until = x.now + wait.Microseconds()
+		x.out.Timers = append(x.out.Timers, actor.Timer{Name: timerCall + c.Key, At: c.Until, Session: x.head.Session})
+	}
+	for _, id := range c.Waits {
+		x.send(actor.Address{ID: id}, actor.LaneA, KindAwait, c.Key, &Await{})
+	}
+	return nil
+}
+
+// Needed is how many of the distinct subagents have to complete before an await is over.
+func Needed(r *a2e.AwaitReq, distinct int) int {
+	switch r.Mode {
+	case a2e.ModeAny:
+		return 1
+	case a2e.ModeQuorum:
+		return r.Quorum
+	}
+	return distinct
+}
+
+// answered takes another actor's answer to a tool call. One to a call that is over changes nothing.
+func (x *turn) answered(a *Answer) {
+	h := &x.head
+	for i := range h.Calls {
+		c := &h.Calls[i]
+		if c.Key != a.Call || c.Done {
+			continue
+		}
+		if len(c.Waits) == 0 {
+			x.callDone(c, a.Content, a.IsError)
+			return
+		}
+		x.awaited(c, a)
+		return
+	}
+}
+
+// awaited takes what one of the awaited threads answered.
+func (x *turn) awaited(c *call, a *Answer) {
+	at := slices.Index(c.Waits, x.env.From)
+	if at < 0 {
+		return
+	}
+	if c.Mode == "" {
+		x.callDone(c, a.Content, a.IsError)
+		return
+	}
+	c.Waits = slices.Delete(c.Waits, at, at+1)
+	size := len(a.Content.JSON)
+	for _, got := range c.Got {
+		size += len(got)
+	}
+	if size > maxGathered {
+		a.Content.JSON = tooLarge(x.env.From)
+	}
+	c.Got = append(c.Got, a.Content.JSON)
+	done, resp := Gathered(c.Mode, c.Got, len(c.Waits), c.Need)
+	if !done {
+		return
+	}
+	data, err := a2e.Encode(resp)
+	if err != nil {
+		x.callFailed(c, err)
+		return
+	}
+	x.callDone(c, actor.Value{JSON: data}, false)
+}
+
+// maxGathered is how many bytes of results one await for several gathers. What comes after that
+// has to be awaited alone, and is told so.
+const maxGathered = 192 << 10
+
+func tooLarge(id actor.ID) []byte {
+	resp := a2e.AwaitResp{SubagentID: id, Status: a2e.Failed, Error: string(actor.TooLarge) + ": together the results are too large; await this one alone"}
+	data, err := a2e.Encode(&resp)
+	if err != nil {
+		panic("agent: encode: " + err.Error())
+	}
+	return data
+}
+
+// Gathered combines the AWAIT_RESPs of an await for several. Mode all is done when none is left, the
+// others when need of them completed or too few are left for that. The status is COMPLETED
+// when need was reached.
+func Gathered(mode a2e.Mode, got [][]byte, left, need int) (bool, *a2e.AwaitResp) {
+	resp := &a2e.AwaitResp{Status: a2e.Failed}
+	completed := 0
+	for _, data := range got {
+		one, err := a2e.DecodeAnswer(data)
+		switch m := one.(type) {
+		case *a2e.AwaitResp:
+			m.Envelope = a2e.Envelope{}
+			resp.Results = append(resp.Results, *m)
+			if m.Status == a2e.Completed {
+				completed++
+				resp.SubagentID = m.SubagentID
+			}
+		case *a2e.Error:
+			resp.Results = append(resp.Results, a2e.AwaitResp{SubagentID: m.Detail.ID, Status: a2e.Failed, Error: string(m.Code) + ": " + m.Message})
+		default:
+			resp.Results = append(resp.Results, a2e.AwaitResp{Status: a2e.Failed, Error: fmt.Sprint(err)})
+		}
+	}
+	switch {
+	case mode == a2e.ModeAll && left > 0:
+		return false, nil
+	case completed >= need:
+		resp.Status = a2e.Completed
+	case completed+left >= need && left > 0:
+		return false, nil
+	default:
+		resp.Error = fmt.Sprintf("%d of the %d that were needed completed", completed, need)
+	}
+	if resp.SubagentID == "" && len(resp.Results) > 0 {
+		resp.SubagentID = resp.Results[0].SubagentID
+	}
+	return true, resp
+}
+
+func (x *turn) callFailed(c *call, err error) {
+	data, encodeErr := a2e.Encode(a2e.NewError(a2e.Envelope{}, timeOf(x.now), err))
+	if encodeErr != nil {
+		data = quote(err.Error())
+	}
+	x.callDone(c, actor.Value{JSON: data}, true)
+}
+
+func (x *turn) callTimeout(key string) {
+	for i := range x.head.Calls {
+		if c := &x.head.Calls[i]; c.Key == key && !c.Done {
+			x.callFailed(c, &actor.Error{Kind: actor.Timeout, Err: errors.New("the time allowed for waiting is over")})
+		}
+	}
+}
+
+// callDone puts the result into the history.
+func (x *turn) callDone(c *call, content actor.Value, isError bool) {
+	wasParked := x.head.parked()
+	if c.Until != 0 {
+		x.out.Disarm = append(x.out.Disarm, timerCall+c.Key)
+	}
+	c.Done, c.Waits, c.Got, c.Body = true, nil, nil, nil
+	x.entry(actor.Entry{Kind: actor.EntryResult, Shown: x.head.Steps, From: x.head.Lineage.ID, Call: c.ID, Name: c.Name, IsError: isError, Content: content})
+	if wasParked && !x.head.parked() {
+		x.statusChanged()
+	}
+}

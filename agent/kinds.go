@@ -1,0 +1,201 @@
+package agent
+
+import (
+	"fmt"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/troupehq/troupe/a2e"
+	"github.com/troupehq/troupe/actor"
+)
+
+// The kinds of envelope that a thread takes.
+const (
+	KindDelegate   = "delegate"   // [Delegate], from an ancestor
+	KindMessage    = "message"    // [Message]
+	KindAwait      = "await"      // [Await], from an ancestor
+	KindStop       = "stop"       // [Stop], from the host of the tree
+	KindCompletion = "completion" // [Completion], from a child
+	KindAnswer     = "answer"     // [Answer], to a tool call
+	KindJob        = "job"        // [JobAnswer], from this process
+	KindTimer      = "timer"      // [Timer], from a timer stream or this process
+	KindWake       = "wake"       // nothing: the time asked for in Turn.Wake has come
+)
+
+// The kinds of envelope that the host of a tree takes.
+const (
+	KindSpawn     = "spawn"     // [Spawn]
+	KindCancel    = "cancel"    // [Target]
+	KindTerminate = "terminate" // [Target]
+	KindMerge     = "merge"     // [Merge]
+	KindNotice    = "notice"    // [Notice], from a thread
+	KindStopped   = "stopped"   // [Stopped], from a thread
+)
+
+// The kinds of job that a thread or host asks for.
+const (
+	JobModel = "model" // one step of the thread's model; no body
+	JobList  = "list"  // the answer to a ListReq, which is the body as JSON
+	JobMerge = "merge" // the merged result of the [Merge] in the body
+)
+
+// A Delegate asks a thread to take a task.
+type Delegate struct {
+	_msgpack struct{}    `msgpack:",as_array"`
+	Name     string      // of the task
+	Task     actor.Value // a TaskDefinition
+}
+
+// A Message is put into the thread's history and shown to its model before the next step.
+type Message struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	Root     actor.ID // of the sender's tree; "" is a message that was published to the inbox itself
+	Type     string
+	Content  actor.Value
+	Opens    bool // an idle thread opens a session for it
+}
+
+// An Await asks to be told how the thread's session ends.
+type Await struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	Until    int64    // microseconds since 1970, after which nobody waits any more; 0: without limit
+}
+
+// A Stop cancels or terminates a thread, as part of a cascade.
+type Stop struct {
+	_msgpack  struct{} `msgpack:",as_array"`
+	Cascade   uint64
+	Terminate bool
+	Openers   []Opener // cancel only a session that one of them opened; none: cancel any
+	Floors    []Opener // sessions that were stopped: what they still have under way opens no session here
+}
+
+// An Opener is a thread in one of its sessions, or in an earlier one.
+type Opener struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	ID       actor.ID
+	Session  uint64
+}
+
+// A Stopped tells the host that a Stop was carried out and that everything that the thread sent
+// before is in the inboxes that it went to.
+type Stopped struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	Cascade  uint64
+	Session  uint64
+	Changed  bool // a session was closed, or the thread terminated
+	Status   a2e.Status
+	Opened   []actor.ID // threads that were given work in that session
+}
+
+// A Notice tells the host that a session was opened or that it ended.
+type Notice struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	Lineage  actor.Lineage
+	Session  uint64
+	Open     bool
+}
+
+// A Completion tells an owner that is a thread how a session of its child ended. Content is the
+// JSON that the mail of an outside owner would get, with the text of S1 §6.2 as "text".
+type Completion struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	Session  uint64
+	Failed   bool
+	Name     string
+	Content  actor.Value
+}
+
+// An Answer is the outcome of a tool call that another actor carried out.
+type Answer struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	Call     string
+	IsError  bool
+	Content  actor.Value
+}
+
+// A Timer says which session a timer is about, and when it was to fire: it counts only while the
+// thread still waits for that very time. The envelope's sender is the timer's name.
+type Timer struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	Session  uint64
+	At       int64 // microseconds since 1970
+}
+
+// A JobAnswer is the outcome of a job. Err is set when it failed.
+type JobAnswer struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	N        uint64
+	Err      string
+	Step     Step        // of a job "model"
+	Content  actor.Value // of the others
+}
+
+// A Step is what a model did.
+type Step struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	Text     string
+	Progress string // the last it told
+	Calls    []Call
+	Result   actor.Value
+	Fail     string
+	Done     bool
+	Sleep    int64 // microseconds
+	Input    int64 // tokens
+	Output   int64
+}
+
+// A Call is a tool call as the model asked for it.
+type Call struct {
+	_msgpack  struct{} `msgpack:",as_array"`
+	ID        string
+	Name      string
+	Arguments actor.Value
+}
+
+// A Spawn asks the host for a new thread.
+type Spawn struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	Parent   actor.ID // "" is the sender
+	Root     actor.ID // what the request claims, or ""
+	Config   a2e.SubagentConfig
+}
+
+// A Target asks the host to cancel or terminate a thread and everything below it.
+type Target struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	ID       actor.ID
+}
+
+// A Merge asks the host to combine results.
+type Merge struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	Caller   actor.ID // set by the host, for its job
+	IDs      []actor.ID
+	Strategy a2e.Strategy
+}
+
+// A Stored is an answer under its idempotency key.
+type Stored struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	Digest   string
+	IsError  bool
+	JSON     []byte
+}
+
+// Pack encodes a body. It panics on a type that can't be encoded, which is a mistake of the program.
+func Pack(v any) []byte {
+	data, err := msgpack.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("agent: pack %T: %v", v, err))
+	}
+	return data
+}
+
+// Unpack decodes what Pack wrote.
+func Unpack(data []byte, v any) error {
+	if err := msgpack.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("unpack %T: %w", v, err)
+	}
+	return nil
+}

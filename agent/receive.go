@@ -1,0 +1,202 @@
+package agent
+
+import (
+	"strings"
+
+	"github.com/troupehq/troupe/a2e"
+	"github.com/troupehq/troupe/actor"
+)
+
+// delegate accepts a task when no session is open (S0: Delegate).
+func (x *turn) delegate(d *Delegate) {
+	h := &x.head
+	if !h.Lineage.Under(x.env.From) {
+		x.fail(actor.NotFound, "not a subagent of %s", x.env.From)
+		return
+	}
+	if h.Terminated || h.Open || x.floored() {
+		x.reply(&a2e.DelegateResp{Envelope: x.around(), Status: h.status()}, false)
+		return
+	}
+	x.open(Opener{ID: x.env.From, Session: x.env.Session}, true)
+	x.entry(actor.Entry{Kind: actor.EntryTask, From: x.env.From, Name: d.Name, Content: d.Task})
+	x.reply(&a2e.DelegateResp{Envelope: x.around(), Accepted: true, Status: h.status()}, true)
+	x.event("delegated", delegated{d.Name, h.Session, x.env.From})
+}
+
+// delegated is the content of the event delegated.
+type delegated struct {
+	Task    string   `json:"task"`
+	Session uint64   `json:"session"`
+	By      actor.ID `json:"by"`
+}
+
+// floored reports whether the envelope was sent by a session that was stopped since.
+func (x *turn) floored() bool {
+	for _, f := range x.head.Floors {
+		if f.ID == x.env.From && x.env.Session <= f.Session {
+			return true
+		}
+	}
+	return false
+}
+
+// message queues a message (S0: Message; S1 §8). One that was published to the inbox itself opens a
+// session when the thread is idle; a SUBAGENT_MESSAGE_REQ does not.
+func (x *turn) message(m *Message) {
+	h := &x.head
+	if m.Root != "" && m.Root != h.Lineage.Root() {
+		x.fail(actor.NotFound, "not in the tree of %s", m.Root)
+		return
+	}
+	if h.Terminated {
+		if x.env.Asker.IsZero() {
+			x.effect(actor.Effect{Kind: actor.EffectDead, To: x.self(), Name: string(actor.ThreadTerminated), Body: m.Content.JSON})
+		}
+		x.reply(&a2e.MessageResp{Envelope: x.around()}, false)
+		return
+	}
+	side := x.env.Lane
+	if side != actor.LaneB {
+		side = actor.LaneA
+	}
+	x.entry(actor.Entry{Kind: actor.EntryMessage, Side: side, From: x.env.From, Type: m.Type, Content: m.Content})
+	if m.Opens && !x.floored() {
+		h.Unseen++
+	}
+	x.reply(&a2e.MessageResp{Envelope: x.around(), Delivered: true}, true)
+	x.event("message_received", received{x.env.From, m.Type})
+}
+
+// received is the content of the event message_received.
+type received struct {
+	From actor.ID `json:"from"`
+	Type string   `json:"type,omitempty"`
+}
+
+// completion puts a child's end into the history. A session that is open sees it before its next step.
+func (x *turn) completion(c *Completion) {
+	if x.head.Terminated {
+		x.event("message_received", dropped{x.env.From, "completion", "thread_terminated"})
+		return
+	}
+	x.entry(actor.Entry{Kind: actor.EntryCompletion, From: x.env.From, Type: "completion", Name: c.Name, IsError: c.Failed, Content: c.Content})
+	x.event("message_received", received{x.env.From, "completion"})
+}
+
+// dropped is the content of the event that tells of a message that nobody will read.
+type dropped struct {
+	From    actor.ID `json:"from"`
+	Type    string   `json:"type"`
+	Dropped string   `json:"dropped"`
+}
+
+// await answers at once when no session is open, else when it ends (S0: Await).
+func (x *turn) await(a *Await) {
+	h := &x.head
+	switch {
+	case x.env.From == h.Lineage.ID:
+		x.fail(actor.AwaitCycle, "it would wait for itself")
+	case !h.Lineage.Under(x.env.From):
+		x.fail(actor.NotFound, "not a subagent of %s", x.env.From)
+	case !h.Open:
+		resp := h.outcome()
+		resp.Envelope = x.around()
+		x.reply(&resp, false)
+	case len(h.Waiters) >= MaxWaiters:
+		x.fail(actor.QuotaExceeded, "%d requests wait for it already", len(h.Waiters))
+	default:
+		h.Waiters = append(h.Waiters, waiter{From: x.env.From, Session: x.env.Session, Asker: x.env.Asker, Until: a.Until})
+	}
+}
+
+// stop carries out the thread's part of a cascade. The first terminal word wins: a session that has
+// ended is not cancelled, a terminated thread stays terminated.
+func (x *turn) stop(s *Stop) {
+	h := &x.head
+	for _, f := range s.Floors {
+		h.floor(f)
+	}
+	reported := h.Session
+	change := false
+	switch {
+	case s.Terminate:
+		change = x.terminate()
+	case len(s.Openers) > 0 && !h.openedBy(s.Openers):
+	case h.Open:
+		x.end(StopCancelled, actor.Value{}, "")
+		x.event("cancelled", ended{h.Session})
+		change = true
+	case h.Session == 0 && h.Reason == "":
+		h.Reason = StopCancelled
+		h.Unseen = 0
+		x.notice(false)
+		x.statusChanged()
+		x.event("cancelled", ended{h.Session})
+		change = true
+	}
+	x.send(x.hostOf(), actor.LaneHost, KindStopped, "", &Stopped{
+		Cascade: s.Cascade, Session: reported, Changed: change, Status: h.status(), Opened: h.Opened,
+	})
+}
+
+// ended is the content of the events cancelled and terminated.
+type ended struct {
+	Session uint64 `json:"session"`
+}
+
+func (x *turn) terminate() bool {
+	h := &x.head
+	if h.Terminated {
+		return false
+	}
+	h.Terminated = true
+	if h.Open {
+		x.end(StopTerminated, actor.Value{}, "the subagent was terminated")
+	} else {
+		h.Unseen = 0
+		x.notice(false)
+		x.statusChanged()
+	}
+	h.Reason = StopTerminated
+	x.event("terminated", ended{h.Session})
+	return true
+}
+
+// floor remembers that a session of an opener was stopped.
+func (h *head) floor(f Opener) {
+	for i := range h.Floors {
+		if h.Floors[i].ID == f.ID {
+			h.Floors[i].Session = max(h.Floors[i].Session, f.Session)
+			return
+		}
+	}
+	h.Floors = append(h.Floors, f)
+}
+
+func (h *head) openedBy(openers []Opener) bool {
+	for _, o := range openers {
+		if h.Open && h.Opener.ID == o.ID && h.Opener.Session <= o.Session {
+			return true
+		}
+	}
+	return false
+}
+
+// timer takes a timer that has fired. It is told by its session and time, not by the clock, which may
+// jump: a timer that is not waited for any more changes nothing.
+func (x *turn) timer(t *Timer) {
+	h := &x.head
+	if !h.Open || t.Session != h.Session {
+		return
+	}
+	name := string(x.env.From)
+	switch {
+	case name == timerTimeout && t.At == h.Deadline:
+		x.end(StopTimeout, actor.Value{}, "not done within "+timeOf(h.Deadline).Sub(timeOf(h.SessionAt)).String())
+	case name == timerSleep && t.At == h.SleepUntil:
+		h.SleepUntil = 0
+	case strings.HasPrefix(name, timerCall):
+		x.callTimeout(strings.TrimPrefix(name, timerCall))
+	}
+}

@@ -1,0 +1,273 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/troupehq/troupe/a2e"
+	"github.com/troupehq/troupe/actor"
+)
+
+// changed is the content of the event status_changed.
+type changed struct {
+	Status     a2e.Status `json:"status"`
+	Session    uint64     `json:"session"`
+	StopReason StopReason `json:"stopReason,omitempty"`
+	Error      string     `json:"error,omitempty"`
+	Step       int        `json:"step"`
+	MaxSteps   int        `json:"maxSteps"`
+}
+
+func (x *turn) statusChanged() {
+	h := &x.head
+	x.dirty = true
+	x.event("status_changed", changed{h.status(), h.Session, h.Reason, h.Error, h.Step, x.birth.Config.MaxSteps})
+}
+
+// open begins a session. The host already counts a thread that never had one as live; of any other
+// it has to hear before the opener gets an answer.
+func (x *turn) open(opener Opener, task bool) {
+	h := &x.head
+	known := h.Session == 0 && h.Reason == ""
+	h.Session++
+	h.Open, h.Task, h.Opener = true, task, opener
+	h.Reason, h.Error, h.Result, h.Partial, h.Progress = "", "", actor.Value{}, actor.Value{}, ""
+	h.Step, h.Input, h.Output = 0, 0, 0
+	h.Calls, h.Opened, h.SleepUntil = nil, nil, 0
+	h.SessionAt = x.now
+	h.Deadline = x.now + int64(x.birth.Config.TimeoutSeconds)*1e6
+	x.out.Timers = append(x.out.Timers, actor.Timer{Name: timerTimeout, At: h.Deadline, Session: h.Session})
+	if !known {
+		x.notice(true)
+	}
+	x.statusChanged()
+}
+
+func (x *turn) notice(open bool) {
+	n := Notice{Lineage: x.head.Lineage, Session: x.head.Session, Open: open}
+	x.effect(actor.Effect{Kind: actor.EffectNotice, To: x.hostOf(), Lane: actor.LaneHost, Name: KindNotice, Body: Pack(&n)})
+}
+
+// advance starts the next step when nothing is under way. An idle thread with messages that it has
+// not seen opens a session for them.
+func (x *turn) advance() {
+	h := &x.head
+	if !h.Open && h.Unseen > 0 && !h.Terminated {
+		x.open(Opener{}, false)
+	}
+	if !h.Open || h.Job != 0 || h.SleepUntil > 0 {
+		return
+	}
+	for i := range h.Calls {
+		if !h.Calls[i].Done {
+			return
+		}
+	}
+	if h.Step >= x.birth.Config.MaxSteps {
+		x.end(StopMaxSteps, actor.Value{}, fmt.Sprintf("not done after %d steps, the most it may take", h.Step))
+		x.advance() // a message that came meanwhile opens the next session
+		return
+	}
+	h.Calls = nil
+	h.Step++
+	h.Steps++
+	h.Unseen = 0
+	h.Job = x.newJob(JobModel, nil)
+	if h.Step > 1 {
+		x.dirty = true
+	}
+	x.event("step", stepped{h.Session, h.Step, x.birth.Config.MaxSteps})
+}
+
+// stepped is the content of the event step.
+type stepped struct {
+	Session  uint64 `json:"session"`
+	Step     int    `json:"step"`
+	MaxSteps int    `json:"maxSteps"`
+}
+
+func (x *turn) newJob(kind string, body []byte) uint64 {
+	x.head.Jobs++
+	x.out.Jobs = append(x.out.Jobs, actor.Job{N: x.head.Jobs, Kind: kind, Body: body})
+	return x.head.Jobs
+}
+
+// job takes the outcome of a job. One that is no longer waited for changes nothing.
+func (x *turn) job(a *JobAnswer) {
+	h := &x.head
+	if !h.Open {
+		return
+	}
+	if a.N == h.Job {
+		h.Job = 0
+		x.stepDone(a)
+		return
+	}
+	for i := range h.Calls {
+		if c := &h.Calls[i]; c.Job == a.N && !c.Done {
+			x.callDone(c, a.Content, a.Err != "")
+			return
+		}
+	}
+}
+
+// stepDone takes the outcome of a model's step.
+func (x *turn) stepDone(a *JobAnswer) {
+	h, s := &x.head, &a.Step
+	h.Input += s.Input
+	h.Output += s.Output
+	if s.Progress != "" {
+		h.Progress = s.Progress
+		x.dirty = true
+	}
+	if s.Text != "" {
+		said := actor.Value{JSON: quote(s.Text)}
+		h.Partial = said
+		x.entry(actor.Entry{Kind: actor.EntrySay, Shown: h.Steps, From: h.Lineage.ID, Content: said})
+	}
+	switch {
+	case a.Err != "":
+		x.end(StopError, actor.Value{}, a.Err)
+	case s.Fail != "":
+		x.end(StopFail, actor.Value{}, s.Fail)
+	case s.Done:
+		x.end(StopDone, s.Result, "")
+	default:
+		if s.Sleep > 0 {
+			h.SleepUntil = x.now + s.Sleep
+			x.out.Timers = append(x.out.Timers, actor.Timer{Name: timerSleep, At: h.SleepUntil, Session: h.Session})
+		}
+		x.calls(s.Calls)
+	}
+}
+
+// end closes the session. It tells, in this order of stages: the registry and the host; whoever
+// waits and the owner; the watchers.
+func (x *turn) end(reason StopReason, result actor.Value, why string) {
+	h := &x.head
+	for _, t := range h.timers() {
+		x.out.Disarm = append(x.out.Disarm, t.Name)
+	}
+	if h.Job != 0 {
+		x.out.Abort = append(x.out.Abort, h.Job)
+	}
+	for i := range h.Calls {
+		if c := &h.Calls[i]; c.Job != 0 && !c.Done {
+			x.out.Abort = append(x.out.Abort, c.Job)
+		}
+	}
+	h.Open, h.Reason, h.Error, h.Result = false, reason, why, result
+	h.Job, h.Calls, h.SleepUntil, h.Deadline = 0, nil, 0, 0
+	if reason == StopCancelled || reason == StopTerminated {
+		h.Unseen = 0
+	}
+	x.entry(actor.Entry{Kind: actor.EntryEnd, Shown: max(h.Steps, 1), From: h.Lineage.ID, Name: string(reason), IsError: why != "", Content: result})
+	x.notice(false)
+	told := x.answerWaiters()
+	if reason == StopTimeout {
+		x.event("timeout", changed{h.status(), h.Session, reason, why, h.Step, x.birth.Config.MaxSteps})
+	}
+	x.statusChanged()
+	if reason != StopCancelled && reason != StopTerminated {
+		x.complete(told)
+	}
+}
+
+// answerWaiters tells everyone who waits, and reports whether the parent thread was among them.
+func (x *turn) answerWaiters() (parentTold bool) {
+	for _, w := range x.head.Waiters {
+		resp := x.head.outcome()
+		resp.Envelope = Around(w.Asker, timeOf(x.now))
+		x.replyWaiter(w, &resp)
+		if w.Asker.Call != "" && w.From == x.head.Lineage.Parent() {
+			parentTold = true
+		}
+	}
+	x.head.Waiters = nil
+	return parentTold
+}
+
+// complete delivers the outcome to the owner: into the mail of an agent outside, or into the inbox of a
+// thread, unless that thread waited for it and has it as its tool's result.
+func (x *turn) complete(told bool) {
+	l := x.head.Lineage
+	if len(l.Ancestors) == 0 {
+		return
+	}
+	resp := x.head.outcome()
+	resp.Reference, resp.Session, resp.StopReason = Reference(l.ID), x.head.Session, string(x.head.Reason)
+	resp.Usage = x.head.usage()
+	data, err := a2e.Encode(&resp)
+	if err != nil {
+		panic("agent: encode completion: " + err.Error())
+	}
+	if l.ParentOutside() {
+		x.effect(actor.Effect{Kind: actor.EffectMail, To: actor.Address{ID: l.Parent()}, Name: fmt.Sprint(x.head.Session), Body: data})
+		return
+	}
+	if told {
+		return
+	}
+	failed := x.head.Reason != StopDone
+	c := Completion{Session: x.head.Session, Failed: failed, Name: x.birth.Config.Name, Content: actor.Value{JSON: withText(data, x.head.notice())}}
+	x.send(actor.Address{ID: l.Parent()}, actor.LaneA, KindCompletion, "", &c)
+}
+
+// notice is the text of S1 §6.2.
+func (h *head) notice() string {
+	ref := Reference(h.Lineage.ID)
+	if h.Reason != StopDone {
+		return "Subagent (reference: " + ref + ") has failed with the following error:\n\n" + h.Error
+	}
+	return "Subagent (reference: " + ref + ") has returned the following result:\n\n" + string(h.Result.JSON)
+}
+
+// withText adds the member "text" to a JSON object that is not empty.
+func withText(object []byte, text string) []byte {
+	out := append([]byte(`{"text":`), quote(text)...)
+	return append(append(out, ','), object[1:]...)
+}
+
+// outcome is how the last session ended, or READY, RUNNING and WAITING before that.
+func (h *head) outcome() a2e.AwaitResp {
+	resp := a2e.AwaitResp{SubagentID: h.Lineage.ID, Status: h.status()}
+	if h.Open || h.Session == 0 {
+		return resp
+	}
+	resp.Result, resp.Error = h.Result.JSON, h.Error
+	if h.Error != "" {
+		resp.Result = failure(h.Error, h.Partial.JSON)
+	}
+	return resp
+}
+
+// failure is the result of a session that failed: the error, and what there is of a result.
+func failure(why string, partial []byte) json.RawMessage {
+	var b strings.Builder
+	b.WriteString(`{"error":`)
+	b.Write(quote(why))
+	if len(partial) > 0 {
+		b.WriteString(`,"partial":`)
+		b.Write(partial)
+	}
+	b.WriteByte('}')
+	return json.RawMessage(b.String())
+}
+
+func (h *head) usage() json.RawMessage {
+	data := fmt.Appendf(nil, `{"steps":%d`, h.Step)
+	if h.Input+h.Output > 0 {
+		data = fmt.Appendf(data, `,"input_tokens":%d,"output_tokens":%d`, h.Input, h.Output)
+	}
+	return append(data, '}')
+}
+
+// quote is s as a JSON string.
+func quote(s string) []byte {
+	data, err := json.Marshal(s)
+	if err != nil {
+		panic("agent: quote: " + err.Error())
+	}
+	return data
+}

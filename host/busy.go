@@ -1,0 +1,102 @@
+package host
+
+import (
+	"time"
+
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
+)
+
+// busy reports whether jobs or timers of the actor live in this process, and the first message that
+// led to them.
+func (c *cell) busy() (pin uint64, yes bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pin, len(c.jobs)+len(c.timers) > 0
+}
+
+// over ends what the envelopes of a batch were the answers to.
+func (c *cell) over(batch []actor.Envelope) {
+	for i := range batch {
+		e := &batch[i]
+		if e.Seq != 0 {
+			continue
+		}
+		switch e.Kind {
+		case agent.KindJob:
+			c.jobOver(e.Session)
+		case agent.KindTimer:
+			c.fired(string(e.From), e.Body)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.relax()
+}
+
+// fired forgets a timer of this process, unless it was set anew meanwhile.
+func (c *cell) fired(name string, body []byte) {
+	var t agent.Timer
+	if agent.Unpack(body, &t) != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timers[name].at == t.At {
+		delete(c.timers, name)
+	}
+}
+
+// relax notes that the actor is no longer busy, if so. The caller holds c.mu.
+func (c *cell) relax() {
+	if len(c.jobs)+len(c.timers) == 0 {
+		c.pin = 0
+	}
+}
+
+// evict takes the cell out of use if it has been idle since before.
+func (c *cell) evict(before time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running || c.wake != nil || len(c.jobs)+len(c.timers) > 0 || c.idle.After(before) {
+		return false
+	}
+	c.gone = true
+	return true
+}
+
+// shut takes the cell out of use while its goroutine runs.
+func (c *cell) shut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.end()
+}
+
+// close takes the cell out of use and returns when its last turn has ended. The partition's context
+// has ended before.
+func (c *cell) close() {
+	c.mu.Lock()
+	c.end()
+	running := c.running
+	c.mu.Unlock()
+	if running {
+		<-c.ended
+	}
+}
+
+// end stops what lives beside the turns. The caller holds c.mu.
+func (c *cell) end() {
+	c.gone = true
+	for n, cancel := range c.jobs {
+		cancel()
+		delete(c.jobs, n)
+	}
+	for name, t := range c.timers {
+		t.timer.Stop()
+		delete(c.timers, name)
+	}
+	if c.wake != nil {
+		c.wake.Stop()
+		c.wake = nil
+	}
+}

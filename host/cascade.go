@@ -1,0 +1,163 @@
+package host
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/troupehq/troupe/a2e"
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
+)
+
+// fanOut is how many envelopes one turn sends; a larger fan-out goes on in the next.
+const fanOut = 1000
+
+// A cascade stops a thread and everything below it. While it goes on nothing is spawned below its
+// target. It stops every live descendant; each answers once all that it sent before is where it
+// went to, and names the threads that it gave work to. Those are stopped next, if it was that work
+// that opened their session, and so on until none is left.
+type cascade struct {
+	_msgpack  struct{} `msgpack:",as_array"`
+	N         uint64
+	Target    actor.ID
+	Terminate bool
+	Found     bool // the target is a thread, not the root outside
+	Status    a2e.Status
+	Changed   bool       // the target was stopped by it
+	Queue     []actor.ID // still to be sent a stop
+	Waiting   int        // stops not answered yet
+	Floors    []agent.Opener
+	Seen      []actor.ID // stopped in a later round, so that none is asked twice
+	Askers    []asked
+}
+
+// asked is who gets the event when the cascade is over.
+type asked struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	From     actor.ID
+	Session  uint64
+	Asker    actor.Asker
+}
+
+// target begins a cascade.
+func (x *treeTurn) target(b *agent.Target, terminate bool) {
+	k := x.known(b.ID)
+	caller := x.env.From
+	if !k.Found || !k.Under(caller) {
+		x.refuse(&actor.Error{ID: b.ID, Kind: actor.NotFound, Field: "subagent_id", Err: errors.New("no such subagent")})
+		return
+	}
+	x.head.Last++
+	c := cascade{
+		N: x.head.Last, Target: b.ID, Terminate: terminate, Found: b.ID != x.head.Root || IsThread(b.ID),
+		Askers: []asked{{From: caller, Session: x.env.Session, Asker: x.env.Asker}},
+	}
+	if c.Found {
+		c.Queue = append(c.Queue, b.ID)
+	}
+	for _, m := range x.below(b.ID, terminate) {
+		if m.Lineage.ID != b.ID {
+			c.Queue = append(c.Queue, m.Lineage.ID)
+		}
+	}
+	slices.Sort(c.Queue)
+	x.head.Cascades = append(x.head.Cascades, c)
+}
+
+// below lists the threads under id that a cascade has to reach: the live ones, and for terminate the
+// idle ones as well.
+func (x *treeTurn) below(id actor.ID, all bool) []*member {
+	var found []*member
+	for _, m := range x.members {
+		if m.Lineage.Under(id) {
+			found = append(found, m)
+		}
+	}
+	if all {
+		for _, k := range x.in.Tree {
+			if !k.Terminated && k.Under(id) && x.members[k.ID] == nil {
+				found = append(found, &member{Lineage: k.Lineage})
+			}
+		}
+	}
+	return found
+}
+
+// goOn sends the stops that are due and ends the cascades that wait for nothing.
+func (x *treeTurn) goOn() {
+	sent := 0
+	for i := range x.head.Cascades {
+		c := &x.head.Cascades[i]
+		for len(c.Queue) > 0 && sent < fanOut {
+			id := c.Queue[0]
+			c.Queue = c.Queue[1:]
+			c.Waiting++
+			sent++
+			stop := agent.Stop{Cascade: c.N, Terminate: c.Terminate, Floors: c.Floors}
+			if slices.Contains(c.Seen, id) {
+				stop.Openers = c.Floors
+			}
+			x.effect(actor.Effect{Kind: actor.EffectSend, To: actor.Address{ID: id}, Lane: actor.LaneCtl, Name: agent.KindStop, Body: agent.Pack(&stop)})
+		}
+		x.out.More = x.out.More || len(c.Queue) > 0
+	}
+	x.head.Cascades = slices.DeleteFunc(x.head.Cascades, func(c cascade) bool {
+		over := len(c.Queue) == 0 && c.Waiting == 0
+		if over {
+			x.over(&c)
+		}
+		return over
+	})
+}
+
+// stopped takes a thread's answer to a stop.
+func (x *treeTurn) stopped(s *agent.Stopped) {
+	at := slices.IndexFunc(x.head.Cascades, func(c cascade) bool { return c.N == s.Cascade })
+	if at < 0 {
+		return
+	}
+	c := &x.head.Cascades[at]
+	id := x.env.From
+	c.Waiting--
+	if id == c.Target {
+		c.Status, c.Changed = s.Status, s.Changed
+	}
+	if c.Terminate || len(s.Opened) == 0 {
+		return
+	}
+	c.Floors = append(c.Floors, agent.Opener{ID: id, Session: s.Session})
+	for _, opened := range s.Opened {
+		if !slices.Contains(c.Seen, opened) {
+			c.Seen = append(c.Seen, opened)
+			c.Queue = append(c.Queue, opened)
+		}
+	}
+}
+
+// over answers whoever asked for the cascade. Success shows as an event (S0: no response messages):
+// the one that the target itself published, or that it was over already.
+func (x *treeTurn) over(c *cascade) {
+	name := "cancelled"
+	if c.Terminate {
+		name = "terminated"
+	}
+	content := `{"status":"` + string(c.Status) + `","changed":true}`
+	switch {
+	case !c.Found:
+		content = `{"status":"` + string(stoppedStatus(c.Terminate)) + `","changed":true}`
+		x.effect(actor.Effect{Kind: actor.EffectEvent, To: actor.Address{ID: c.Target}, Name: name, Body: []byte(content)})
+	case !c.Changed:
+		name, content = "status_changed", `{"status":"`+string(c.Status)+`","changed":false}`
+	}
+	for _, a := range c.Askers {
+		env := actor.Envelope{From: a.From, Session: a.Session, Asker: a.Asker}
+		agent.Reply(&x.out, &env, &a2e.Event{Envelope: agent.Around(a.Asker, x.in.Now), SubagentID: c.Target, Event: name, Content: []byte(content)}, false)
+	}
+}
+
+func stoppedStatus(terminate bool) a2e.Status {
+	if terminate {
+		return a2e.Terminated
+	}
+	return a2e.Cancelled
+}

@@ -1,0 +1,330 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
+)
+
+const (
+	maxBatch      = 1000      // envelopes of one turn
+	maxBatchBytes = 192 << 10 // of their bodies
+	pause         = 50 * time.Millisecond
+)
+
+// A cell is an actor in memory.
+type cell struct {
+	p    *partition
+	addr actor.Address
+
+	mu      sync.Mutex
+	ctl     []actor.Envelope // waiting, of lane ctl
+	queue   []actor.Envelope // waiting, of the others and from this process
+	running bool             // a goroutine takes turns
+	again   bool             // a turn is due without envelopes
+	gone    bool             // evicted or closed
+	single  bool             // decide one message at a time
+	idle    time.Time        // since when there is nothing to do
+	ended   chan struct{}    // closed when the last turn has ended, once gone
+	jobs    map[uint64]context.CancelFunc
+	timers  map[string]armed
+	durable map[string]bool // timers that were written to the bus
+	wake    *time.Timer
+	pin     uint64 // the first message that made the actor busy
+
+	// The rest belongs to the goroutine that takes turns.
+	redrive bool // the last record may not have been sent
+	machine actor.Machine
+	seq     uint64 // of the last record
+	base    uint64 // of the record that the table is read from
+	full    uint64 // of the record at which the table being written begins
+	rev     uint64 // of the registry entry
+	cursor  actor.Cursor
+	ledger  ledger
+	history history
+	poison  poison
+}
+
+func newCell(p *partition, a actor.Address) *cell {
+	return &cell{
+		p: p, addr: a, idle: time.Now(), ended: make(chan struct{}),
+		jobs: map[uint64]context.CancelFunc{}, timers: map[string]armed{}, durable: map[string]bool{},
+	}
+}
+
+// push puts envelopes into the mailbox, or with none asks for a turn. It reports false when the cell is
+// no longer in use.
+func (c *cell) push(envs []actor.Envelope) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone {
+		return false
+	}
+	for i := range envs {
+		if envs[i].Lane == actor.LaneCtl {
+			c.ctl = append(c.ctl, envs[i])
+		} else {
+			c.queue = append(c.queue, envs[i])
+		}
+	}
+	c.again = c.again || len(envs) == 0
+	if !c.running {
+		c.running = true
+		go c.run()
+	}
+	return true
+}
+
+// local pushes an answer or a timer from this process.
+func (c *cell) local(from actor.ID, kind string, body any) {
+	c.push([]actor.Envelope{{From: from, Kind: kind, Body: agent.Pack(body), Lane: actor.LaneCtl}})
+}
+
+// take removes the next batch from the mailbox: lane ctl first, whole messages only, no idempotency key
+// twice. With nothing to do it ends the goroutine's turn.
+func (c *cell) take() (batch []actor.Envelope, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone || len(c.ctl)+len(c.queue) == 0 && !c.again {
+		c.running = false
+		c.idle = time.Now()
+		if c.gone {
+			close(c.ended)
+		}
+		return nil, false
+	}
+	c.again = false
+	cut := cutter{single: c.single}
+	n := cut.count(c.ctl)
+	batch, c.ctl = append(batch, c.ctl[:n]...), c.ctl[n:]
+	if len(c.ctl) == 0 {
+		n = cut.count(c.queue)
+		batch, c.queue = append(batch, c.queue[:n]...), c.queue[n:]
+	}
+	return batch, true
+}
+
+// A cutter cuts batches from queues.
+type cutter struct {
+	single      bool
+	envs, bytes int
+	keys        map[string]bool
+}
+
+// count says how many envelopes of q go into the batch.
+func (k *cutter) count(q []actor.Envelope) int {
+	for i := range q {
+		e := &q[i]
+		first := i == 0 || e.Seq == 0 || e.Seq != q[i-1].Seq
+		if first && k.envs > 0 && (k.single || k.envs >= maxBatch || k.bytes+len(e.Body) > maxBatchBytes) {
+			return i
+		}
+		if e.Key.ID != "" {
+			if k.keys[e.Key.ID] {
+				return i
+			}
+			if k.keys == nil {
+				k.keys = map[string]bool{}
+			}
+			k.keys[e.Key.ID] = true
+		}
+		k.envs++
+		k.bytes += len(e.Body)
+	}
+	return len(q)
+}
+
+// giveBack puts a batch that was not decided in front of the mailbox again.
+func (c *cell) giveBack(batch []actor.Envelope) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ctl, queue []actor.Envelope
+	for _, e := range batch {
+		if e.Lane == actor.LaneCtl {
+			ctl = append(ctl, e)
+		} else {
+			queue = append(queue, e)
+		}
+	}
+	c.ctl = append(ctl, c.ctl...)
+	c.queue = append(queue, c.queue...)
+	c.again = true
+}
+
+// run takes turns until there is nothing to do.
+func (c *cell) run() {
+	ctx := c.p.ctx
+	for {
+		batch, ok := c.take()
+		if !ok {
+			return
+		}
+		err := c.turn(ctx, batch)
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			c.shut()
+			continue // take ends the goroutine
+		}
+		c.machine = nil // whatever was recorded is read again
+		c.redrive = true
+		c.giveBack(batch)
+		if errors.Is(err, actor.Conflict) {
+			if !c.p.stillOurs(ctx) {
+				c.p.stop()
+			}
+			continue
+		}
+		c.p.h.Log.Warn().Err(err).Str("actor", c.addr.String()).Msg("a turn has to be taken again")
+		sleep(ctx, pause)
+	}
+}
+
+// turn takes envelopes through decide, record, send and settle. A crash between any two of them replays
+// the envelopes and decides nothing twice: what was recorded is only sent again, under the same
+// envelope ids.
+func (c *cell) turn(ctx context.Context, batch []actor.Envelope) error {
+	if err := c.load(ctx); err != nil {
+		if errors.Is(err, actor.NotFound) {
+			return c.bounce(ctx, batch)
+		}
+		return err
+	}
+	fresh, replays, err := c.sift(ctx, batch)
+	if err != nil {
+		return err
+	}
+	for more := c.due(fresh, replays); more; fresh, replays = nil, nil {
+		turn, err := c.decide(ctx, fresh)
+		if err != nil {
+			return err
+		}
+		turn.Effects = append(turn.Effects, replays...)
+		record, err := c.record(ctx, fresh, &turn)
+		if err != nil {
+			return err
+		}
+		c.start(&turn, firstSeq(batch))
+		if err := c.send(ctx, record, c.seq); err != nil {
+			return err
+		}
+		more = turn.More
+	}
+	c.settle(batch)
+	return nil
+}
+
+// due reports whether a turn has to be recorded: for envelopes, for answers that are given again, or as
+// the fence of an actor that was just loaded to go on.
+func (c *cell) due(fresh []actor.Envelope, replays []actor.Effect) bool {
+	fence := c.redrive
+	c.redrive = false
+	return fence || len(fresh)+len(replays) > 0
+}
+
+// decide asks the machine. A batch that makes it panic is decided again one by one; an envelope that
+// does so three times is a dead letter, and fails what it met.
+func (c *cell) decide(ctx context.Context, batch []actor.Envelope) (turn actor.Turn, err error) {
+	in := actor.Input{Now: time.Now(), Batch: batch}
+	if err := c.p.h.lookUp(ctx, c.addr, c.machine.Needs(batch), &in); err != nil {
+		return turn, err
+	}
+	if why := c.poison.of(batch); why != "" {
+		return c.deadLetter(in, why), nil
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			c.p.h.Log.Error().Str("actor", c.addr.String()).Interface("panic", r).Bytes("stack", debug.Stack()).Msg("a decision panicked")
+			err = c.suspect(batch, fmt.Sprintf("panic: %v", r), 1)
+		}
+	}()
+	return c.machine.Decide(in), nil
+}
+
+// record appends the turn to the journal. This is the commit.
+func (c *cell) record(ctx context.Context, batch []actor.Envelope, turn *actor.Turn) (*actor.Record, error) {
+	head, err := c.machine.Head()
+	if err != nil {
+		return nil, err
+	}
+	cursor := c.cursor
+	var took []actor.Taken
+	for i := range batch {
+		e := &batch[i]
+		if at := cursor.Of(e.Lane); e.Seq > *at {
+			*at = e.Seq
+		}
+		if !e.ID.IsZero() {
+			took = append(took, actor.Taken{From: e.From, ID: e.ID})
+		}
+	}
+	base := c.base
+	if turn.Rebase {
+		base = c.full
+		if turn.Full {
+			base = 0 // the record is its own base
+		}
+	}
+	r := &actor.Record{
+		V: actor.RecordVersion, At: time.Now().UnixMicro(), By: c.p.h.Member, Cursor: cursor, Rev: c.rev, Base: base,
+		Head: head, Delta: turn.Delta, Took: took, Entries: turn.Entries, Effects: turn.Effects,
+	}
+	data := agent.Pack(r)
+	if len(data) > actor.MaxRecord {
+		return nil, c.suspect(batch, fmt.Sprintf("%s: a record of %d bytes", actor.TooLarge, len(data)), maxPanics)
+	}
+	seq, err := c.p.h.Store.Journal.Append(c.addr, c.seq, data).Wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if turn.Full {
+		c.full = seq
+	}
+	if c.base = base; base == 0 && c.addr.Host {
+		c.base = seq
+	}
+	c.seq, c.cursor = seq, cursor
+	for i := range batch {
+		c.ledger.add(&batch[i])
+	}
+	for i := range turn.Effects {
+		if e := &turn.Effects[i]; e.Kind == actor.EffectAnswer {
+			c.ledger.answered(e.Name, e.Body)
+		}
+	}
+	c.history.add(turn.Entries)
+	c.poison.clear()
+	return r, nil
+}
+
+// settle lets the inbox forget the envelopes.
+func (c *cell) settle(batch []actor.Envelope) {
+	for i := 0; i < len(batch); {
+		n := i + 1
+		for n < len(batch) && batch[n].Seq == batch[i].Seq {
+			n++
+		}
+		if batch[i].Seq != 0 {
+			c.p.settled(batch[i].Seq, n-i)
+		}
+		i = n
+	}
+	c.over(batch)
+}
+
+func firstSeq(batch []actor.Envelope) uint64 {
+	var first uint64
+	for i := range batch {
+		if s := batch[i].Seq; s != 0 && (first == 0 || s < first) {
+			first = s
+		}
+	}
+	return first
+}

@@ -1,0 +1,33 @@
+// Package host runs actors: it owns partitions of the inbox, takes threads and the hosts of trees
+// through their turns, carries out their jobs, and answers A2E requests at the door.
+//
+//   - [Tree] is the host actor of a tree as a pure state machine: spawns, limits, cascades, merges.
+//   - A [Host] is one process of the fleet. It keeps its membership, owns partitions by lease, and
+//     serves the door.
+//   - A partition reads its share of the inbox and hands every envelope to the cell of its actor.
+//   - A cell is an actor in memory: its machine, its mailbox, its ledger. Its turn is the one place
+//     where decide, record, send and settle follow each other.
+//
+// # Concurrency
+//
+// A cell has a goroutine only while it has something to do. Turns of different cells run at the same
+// time; turns of one cell follow each other. The next turn begins when everything that the last one
+// recorded has been sent and acknowledged, so that only the last record of an actor can ever have to be
+// sent again.
+//
+// # Failure
+//
+// A process that dies loses nothing but time. Whoever takes a partition over bumps the lease's epoch,
+// reloads the actors that the lease lists as busy, sends again what their last records hold, starts
+// their jobs again, and reads the inbox from the watermark. An actor whose cursor is past the
+// watermark is sent again too: its turn may have been recorded and not sent. Receivers know the
+// envelopes that they took by id, and mail, births, registry entries and stored answers are written
+// with an expected revision, so that what is sent again is not there twice.
+//
+// The lease makes two owners of a partition rare. What makes them safe is the journal: a record is
+// appended with the expected last sequence, so that of two owners one is refused, reloads, and finds
+// out from the lease whether it still owns the partition.
+//
+// A server that is away makes turns wait; nothing is decided twice for it. Model calls, tools and
+// merge functions run at least once, and never again once their answer is recorded.
+package host

@@ -1,0 +1,280 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/troupehq/troupe/a2e"
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
+	"github.com/troupehq/troupe/bus"
+	"github.com/troupehq/troupe/subjects"
+)
+
+// maxAwait is how long a request may wait that asks for no limit.
+const maxAwait = 10 * time.Minute
+
+// doorWorkers bounds the requests that need more than one message to be sent.
+const doorWorkers = 256
+
+// A visit is one request at the door.
+type visit struct {
+	h      *Host
+	caller actor.ID
+	env    a2e.Envelope
+	reply  string
+	asker  actor.Asker
+}
+
+// serveDoor answers A2E requests until ctx ends.
+func (h *Host) serveDoor(ctx context.Context) error {
+	workers := make(chan struct{}, doorWorkers)
+	return h.Conn.ServeA2E(ctx, h.Names, h.Version, func(r bus.Request) {
+		v := &visit{h: h, caller: r.Agent, reply: r.Reply}
+		req, err := a2e.Decode(r.Data)
+		if err != nil {
+			v.env = a2e.DecodeEnvelope(r.Data)
+			v.fail(err)
+			return
+		}
+		v.env = req.Env()
+		v.asker = actor.Asker{Reply: r.Reply, Request: v.env.ID, Version: v.env.Version}
+		if quick(req, r) {
+			v.serve(ctx, req)
+			return
+		}
+		if m, ok := req.(*a2e.AwaitReq); ok && m.Mode != "" {
+			h.background.Go(func() { v.serve(ctx, req) }) // it takes as long as what it waits for
+			return
+		}
+		workers <- struct{}{}
+		h.background.Go(func() {
+			defer func() { <-workers }()
+			v.serve(ctx, req)
+		})
+	})
+}
+
+// quick reports whether a request becomes one message without a look at anything else.
+func quick(req a2e.Request, r bus.Request) bool {
+	if IsThread(r.Agent) || len(r.Data) > actor.MaxInline {
+		return false
+	}
+	switch m := req.(type) {
+	case *a2e.SpawnReq, *a2e.DelegateReq, *a2e.CancelReq, *a2e.TerminateReq, *a2e.MergeReq:
+		return true
+	case *a2e.AwaitReq:
+		return m.Mode == ""
+	case *a2e.MessageReq:
+		return m.FromSubagentID == r.Agent && m.ToSubagentID != r.Agent
+	}
+	return false
+}
+
+func (v *visit) serve(ctx context.Context, req a2e.Request) {
+	if err := v.route(ctx, req); err != nil {
+		v.fail(err)
+	}
+}
+
+// fail answers with an error.
+func (v *visit) fail(err error) { v.answer(a2e.NewError(v.env, time.Now(), err)) }
+
+func (v *visit) answer(msg a2e.Message) {
+	if v.reply == "" {
+		return
+	}
+	data, err := a2e.Encode(msg)
+	if err != nil {
+		v.h.Log.Error().Err(err).Msg("an answer can't be encoded")
+		return
+	}
+	v.h.reply(v.reply, data)
+}
+
+// route turns a request into an envelope to the actor that it concerns.
+func (v *visit) route(ctx context.Context, req a2e.Request) error {
+	switch m := req.(type) {
+	case *a2e.SpawnReq:
+		return v.toHost(ctx, agent.KindSpawn, m, &agent.Spawn{Parent: m.ParentAgentID, Root: m.RootAgentID, Config: m.Agent})
+	case *a2e.DelegateReq:
+		return v.delegate(ctx, m)
+	case *a2e.AwaitReq:
+		return v.await(ctx, m)
+	case *a2e.MessageReq:
+		return v.message(ctx, m)
+	case *a2e.ListReq:
+		resp, err := v.list(ctx, m)
+		if err == nil {
+			v.answer(resp)
+		}
+		return err
+	case *a2e.CancelReq:
+		return v.toHost(ctx, agent.KindCancel, nil, &agent.Target{ID: m.SubagentID})
+	case *a2e.TerminateReq:
+		return v.toHost(ctx, agent.KindTerminate, nil, &agent.Target{ID: m.SubagentID})
+	case *a2e.MergeReq:
+		return v.toHost(ctx, agent.KindMerge, m, &agent.Merge{IDs: m.SubagentIDs, Strategy: m.Strategy})
+	}
+	return &actor.Error{Kind: actor.InvalidMessage, Field: "type", Err: fmt.Errorf("%s is not served", req.Type())}
+}
+
+// toHost sends an envelope to the host of the caller's tree. keyed is the request if its id is an
+// idempotency key.
+func (v *visit) toHost(ctx context.Context, kind string, keyed a2e.Request, body any) error {
+	l, err := v.h.lineage(ctx, v.caller)
+	if err != nil {
+		return v.caller404(err)
+	}
+	return v.send(ctx, v.h.Names.Inbox(l.Root(), actor.LaneHost, v.caller), v.caller, kind, keyed, body)
+}
+
+func (v *visit) caller404(err error) error {
+	if errors.Is(err, actor.NotFound) {
+		return &actor.Error{ID: v.caller, Kind: actor.NotFound, Err: fmt.Errorf("the caller %s does not exist", v.caller)}
+	}
+	return err
+}
+
+// send puts an envelope into an inbox. It is answered by the actor that takes it, not here.
+func (v *visit) send(_ context.Context, subject string, from actor.ID, kind string, keyed a2e.Request, body any) error {
+	env := actor.Envelope{From: from, Kind: kind, Asker: v.asker, Body: agent.Pack(body)}
+	if keyed != nil && v.env.ID != "" {
+		env.Key = v.key(keyed)
+	}
+	data := seal([]actor.Envelope{env})
+	if limit := v.h.Conn.MaxPayload(); int64(len(data)) > limit {
+		return &actor.Error{Kind: actor.TooLarge, Err: fmt.Errorf("%d bytes are more than the server takes", len(data))}
+	}
+	ack := v.h.Conn.Send(subject, data)
+	v.h.background.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if _, err := ack.Wait(ctx); err != nil {
+			v.fail(&actor.Error{Kind: actor.Unavailable, Err: err})
+		}
+	})
+	return nil
+}
+
+// key is the request's idempotency key: caller, type and id, and a digest of all that is not the
+// envelope.
+func (v *visit) key(req a2e.Request) actor.Key {
+	bare, err := json.Marshal(withoutEnvelope(req))
+	if err != nil {
+		bare = []byte(err.Error())
+	}
+	sum := sha256.Sum256(bare)
+	return actor.Key{
+		ID:     subjects.IdempotencyKey(v.caller, req.Type(), v.env.ID),
+		Digest: hex.EncodeToString(sum[:16]),
+	}
+}
+
+func withoutEnvelope(req a2e.Request) a2e.Request {
+	switch m := req.(type) {
+	case *a2e.SpawnReq:
+		bare := *m
+		bare.Envelope = a2e.Envelope{}
+		return &bare
+	case *a2e.DelegateReq:
+		bare := *m
+		bare.Envelope = a2e.Envelope{}
+		return &bare
+	case *a2e.MessageReq:
+		bare := *m
+		bare.Envelope = a2e.Envelope{}
+		return &bare
+	case *a2e.MergeReq:
+		bare := *m
+		bare.Envelope = a2e.Envelope{}
+		return &bare
+	}
+	return req
+}
+
+func (v *visit) delegate(ctx context.Context, m *a2e.DelegateReq) error {
+	task, err := agent.EncodeTask(m.Task)
+	if err != nil {
+		return err
+	}
+	if task, err = v.h.shrink(ctx, task); err != nil {
+		return err
+	}
+	body := agent.Delegate{Name: m.Task.Name, Task: task}
+	return v.send(ctx, v.h.Names.Inbox(m.SubagentID, actor.LaneA, v.caller), v.caller, agent.KindDelegate, m, &body)
+}
+
+func (v *visit) message(ctx context.Context, m *a2e.MessageReq) error {
+	caller, err := v.h.lineage(ctx, v.caller)
+	if err != nil {
+		return v.caller404(err)
+	}
+	if m.FromSubagentID != v.caller {
+		from, err := v.h.lineage(ctx, m.FromSubagentID)
+		if err != nil && !errors.Is(err, actor.NotFound) {
+			return err
+		}
+		if err != nil || !from.Under(v.caller) {
+			return &actor.Error{ID: m.FromSubagentID, Kind: actor.NotFound, Field: "from_subagent_id", Err: fmt.Errorf("neither %s nor a subagent of it", v.caller)}
+		}
+	}
+	if caller.Outside && m.ToSubagentID == caller.Root() {
+		return v.mail(ctx, m)
+	}
+	content, err := v.h.shrink(ctx, actor.Value{JSON: m.Message.Content})
+	if err != nil {
+		return err
+	}
+	body := agent.Message{Root: caller.Root(), Type: m.Message.Type, Content: content}
+	return v.send(ctx, v.h.Names.Inbox(m.ToSubagentID, actor.LaneA, m.FromSubagentID), m.FromSubagentID, agent.KindMessage, m, &body)
+}
+
+// mail delivers a message to the agent outside that is the root.
+func (v *visit) mail(ctx context.Context, m *a2e.MessageReq) error {
+	name := subjects.IdempotencyKey(v.caller, m.Type(), v.env.ID)
+	if v.env.ID == "" {
+		name = fmt.Sprint("at-", time.Now().UnixNano())
+	}
+	data, err := a2e.Encode(withoutEnvelope(m))
+	if err != nil {
+		return err
+	}
+	subject := v.h.Names.Mail(m.ToSubagentID, m.FromSubagentID, "message-"+name)
+	if _, err := v.h.Conn.SendExpect(subject, 0, data).Wait(ctx); err != nil && !errors.Is(err, actor.Conflict) {
+		return err
+	}
+	v.answer(&a2e.MessageResp{Envelope: a2e.Answer(v.env, time.Now()), Delivered: true})
+	return nil
+}
+
+// await sends an await to the thread; one for several is gathered here.
+func (v *visit) await(ctx context.Context, m *a2e.AwaitReq) error {
+	caller, err := v.h.lineage(ctx, v.caller)
+	if err != nil {
+		return v.caller404(err)
+	}
+	ids := m.SubagentIDs
+	if m.Mode == "" {
+		ids = []actor.ID{m.SubagentID}
+	}
+	for _, id := range ids {
+		if caller.Under(id) {
+			return &actor.Error{ID: id, Kind: actor.AwaitCycle, Field: "subagent_id", Err: errors.New("it would wait for itself or for an ancestor")}
+		}
+	}
+	wait := m.Timeout()
+	if wait == 0 {
+		wait = maxAwait
+	}
+	if m.Mode != "" {
+		return v.gather(ctx, m, wait)
+	}
+	body := agent.Await{Until: time.Now().Add(wait).UnixMicro()}
+	return v.send(ctx, v.h.Names.Inbox(m.SubagentID, actor.LaneA, v.caller), v.caller, agent.KindAwait, nil, &body)
+}

@@ -1,0 +1,143 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/bus"
+	"github.com/troupehq/troupe/model"
+	"github.com/troupehq/troupe/store"
+	"github.com/troupehq/troupe/subjects"
+)
+
+// The defaults of a [Config].
+const (
+	DefaultMaxDepth = 5
+	DefaultMaxLive  = 256
+)
+
+// A Config says what a Host works with. Conn, Store, Names, Partitions and Member are required.
+type Config struct {
+	Conn       *bus.Conn
+	Store      *store.Store
+	Names      subjects.Names
+	Partitions int    // as the namespace was laid out
+	Member     string // unique among the processes of the namespace; the same after a restart lets it go on at once
+	Version    string // told by the micro service
+
+	Limits  Limits               // zero fields: 5 and 256
+	Models  *model.Registry      // nil: the built-in ones
+	Merges  map[string]MergeFunc // merge functions by name; "custom" is that of plain custom
+	Running int                  // jobs at a time in this process; 0: 64 for each core
+	Log     zerolog.Logger       // the zero Logger writes nothing
+}
+
+func (c *Config) validate() error {
+	for name, missing := range map[string]bool{
+		"Conn": c.Conn == nil, "Store": c.Store == nil, "Partitions": c.Partitions < 1, "Member": c.Member == "",
+	} {
+		if missing {
+			return &actor.Error{Op: "host.New", Kind: actor.SchemaViolation, Field: name, Err: errors.New("is required")}
+		}
+	}
+	if c.Limits.MaxDepth == 0 {
+		c.Limits.MaxDepth = DefaultMaxDepth
+	}
+	if c.Limits.MaxLive == 0 {
+		c.Limits.MaxLive = DefaultMaxLive
+	}
+	if c.Running == 0 {
+		c.Running = 64 * runtime.GOMAXPROCS(0)
+	}
+	if c.Models == nil {
+		models, err := model.New(model.Config{})
+		if err != nil {
+			return err
+		}
+		c.Models = models
+	}
+	return nil
+}
+
+// A Host is one process of the fleet.
+type Host struct {
+	Config
+	notices  *notices
+	timers   bus.Timers
+	lineages lineages
+	slots    chan struct{} // one for each job that may run
+	ready    chan struct{}
+	isReady  sync.Once
+
+	mu        sync.Mutex
+	owned     map[int]*partition
+	compacted uint64 // the inbox was compacted up to it; of the membership's goroutine
+
+	background sync.WaitGroup // goroutines that end by themselves
+}
+
+// New checks the configuration. It asks nothing of the server; Serve does.
+func New(cfg Config) (*Host, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	h := &Host{
+		Config:   cfg,
+		slots:    make(chan struct{}, cfg.Running),
+		ready:    make(chan struct{}),
+		owned:    map[int]*partition{},
+		lineages: lineages{known: map[actor.ID]actor.Lineage{}},
+	}
+	h.notices = newNotices(h)
+	h.timers = cfg.Conn.Timers(cfg.Names)
+	return h, nil
+}
+
+// Ready is closed once the host owns its share of the partitions and the door is open.
+func (h *Host) Ready() <-chan struct{} { return h.ready }
+
+// Serve runs the host until ctx ends. It then stops reading, lets the turns under way finish, and gives
+// its partitions back.
+func (h *Host) Serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		wg   sync.WaitGroup
+		once sync.Once
+		err  error
+	)
+	run := func(f func(context.Context) error) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if e := f(ctx); e != nil && ctx.Err() == nil {
+				once.Do(func() { err = e })
+			}
+			cancel()
+		}()
+	}
+	run(h.serveMembership)
+	run(h.serveDoor)
+	run(h.serveEviction)
+	wg.Wait()
+	h.background.Wait()
+	return err
+}
+
+// sleep waits for d or until ctx ends, and reports whether ctx goes on.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,294 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/troupehq/troupe/a2e"
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
+	"github.com/troupehq/troupe/model"
+	"github.com/troupehq/troupe/store"
+)
+
+// timerHold is how long a timer is kept in memory before it is written: most sessions are over by then.
+const timerHold = time.Second
+
+// start begins the jobs and arms the timers of a turn, and ends those that no longer matter. An actor
+// with any of them in this process is busy: a new owner of the partition has to start them again.
+func (c *cell) start(turn *actor.Turn, first uint64) {
+	for _, n := range turn.Abort {
+		c.jobOver(n)
+	}
+	for _, name := range turn.Disarm {
+		c.disarm(name)
+	}
+	mark := c.p.watermark()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone {
+		return
+	}
+	if c.pin == 0 {
+		if c.pin = first; first == 0 {
+			c.pin = mark + 1
+		}
+	}
+	for _, job := range turn.Jobs {
+		ctx, cancel := context.WithCancel(c.p.ctx)
+		c.jobs[job.N] = cancel
+		work := c.work(job)
+		c.p.h.background.Go(func() { c.do(ctx, job, work) })
+	}
+	for _, t := range turn.Timers {
+		c.arm(t)
+	}
+	c.alarm(turn.Wake)
+}
+
+// do runs a job when there is room for it, and brings the answer to the actor.
+func (c *cell) do(ctx context.Context, job actor.Job, work func(context.Context) agent.JobAnswer) {
+	select {
+	case c.p.h.slots <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	answer := c.guarded(ctx, work)
+	<-c.p.h.slots
+	if ctx.Err() != nil {
+		return
+	}
+	answer.N = job.N
+	c.push([]actor.Envelope{{Kind: agent.KindJob, Session: job.N, Lane: actor.LaneCtl, Body: agent.Pack(&answer)}})
+}
+
+// guarded runs work; a panic in it is its error.
+func (c *cell) guarded(ctx context.Context, work func(context.Context) agent.JobAnswer) (answer agent.JobAnswer) {
+	defer func() {
+		if r := recover(); r != nil {
+			c.p.h.Log.Error().Str("actor", c.addr.String()).Interface("panic", r).Bytes("stack", debug.Stack()).Msg("a job panicked")
+			answer = agent.JobAnswer{Err: fmt.Sprintf("panic: %v", r)}
+		}
+	}()
+	return work(ctx)
+}
+
+// work gives what a job does. It looks at the actor now; the job itself runs beside later turns.
+func (c *cell) work(job actor.Job) func(context.Context) agent.JobAnswer {
+	switch m := c.machine.(type) {
+	case *agent.Thread:
+		if job.Kind == agent.JobModel {
+			return c.step(m)
+		}
+		caller := m.Lineage()
+		return func(ctx context.Context) agent.JobAnswer { return c.p.h.listJob(ctx, caller, job.Body) }
+	default:
+		return func(ctx context.Context) agent.JobAnswer { return c.p.h.mergeJob(ctx, c.addr.ID, job.Body) }
+	}
+}
+
+// step gives one step of the thread's model.
+func (c *cell) step(t *agent.Thread) func(context.Context) agent.JobAnswer {
+	lineage, config := t.Lineage(), t.Config()
+	session, step, steps, task := t.At()
+	entries, complete := c.history.entries, c.history.complete
+	from, to := t.BirthAt(), c.seq
+	h := c.p.h
+	return func(ctx context.Context) agent.JobAnswer {
+		m, err := h.Models.Lookup(config.Model)
+		if err != nil {
+			return agent.JobAnswer{Err: err.Error()}
+		}
+		if !complete {
+			if entries, err = h.entries(ctx, c.addr, from, to); err != nil {
+				return agent.JobAnswer{Err: err.Error()}
+			}
+		}
+		var said string
+		r := &model.Request{
+			Thread: lineage.ID, Session: session, Step: step, Config: config,
+			Progress: func(text string) {
+				said = text
+				h.progress(lineage, session, step, text)
+			},
+		}
+		if err := h.fill(ctx, r, entries, steps, task); err != nil {
+			return agent.JobAnswer{Err: err.Error()}
+		}
+		resp, err := m.Step(ctx, r)
+		if err != nil {
+			return agent.JobAnswer{Err: err.Error()}
+		}
+		s, err := h.stepOf(ctx, resp)
+		if err != nil {
+			return agent.JobAnswer{Err: err.Error()}
+		}
+		s.Progress = said
+		return agent.JobAnswer{Step: s}
+	}
+}
+
+// progress tells watchers at once; the registry hears of the last one when the step is done.
+func (h *Host) progress(l actor.Lineage, session uint64, step int, text string) {
+	content, err := json.Marshal(struct {
+		Text    string `json:"text"`
+		Session uint64 `json:"session"`
+		Step    int    `json:"step"`
+	}{text, session, step})
+	if err == nil {
+		h.event(l.Root(), l.ID, "progress", actor.EnvelopeID{}, content)
+	}
+}
+
+// entries reads a thread's history from its journal.
+func (h *Host) entries(ctx context.Context, a actor.Address, from, to uint64) ([]actor.Entry, error) {
+	var entries []actor.Entry
+	err := h.Store.Journal.Range(ctx, a, from, to, func(m store.Message) error {
+		r, err := decodeRecord(m)
+		if err == nil {
+			entries = append(entries, r.Entries...)
+		}
+		return err
+	})
+	return entries, err
+}
+
+// fill gives the model the task and the history, with large values in full. What came since the step
+// before is told by the step that it is shown before.
+func (h *Host) fill(ctx context.Context, r *model.Request, entries []actor.Entry, steps uint64, task bool) error {
+	r.History = make([]model.Entry, 0, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		if e.Shown > steps {
+			continue // for the next step
+		}
+		content, err := h.full(ctx, e.Content)
+		if err != nil {
+			return err
+		}
+		m := model.Entry{
+			Kind: model.EntryKind(e.Kind), Session: e.Session, From: e.From, Type: e.Type, Call: e.Call, Name: e.Name,
+			Content: content, IsError: e.IsError, At: time.UnixMicro(e.At),
+		}
+		// A message may have come in an earlier session than the one whose step shows it.
+		if m.Step = r.Step - int(steps-e.Shown); m.Step > 0 {
+			m.Session = r.Session
+		}
+		if m.Kind == model.EntryTask && task && e.Session == r.Session {
+			r.Task = new(a2e.TaskDefinition)
+			if err := json.Unmarshal(content, r.Task); err != nil {
+				return fmt.Errorf("task: %w", err)
+			}
+		}
+		r.History = append(r.History, m)
+	}
+	return nil
+}
+
+// stepOf turns a model's response into what the thread takes.
+func (h *Host) stepOf(ctx context.Context, resp *model.Response) (agent.Step, error) {
+	s := agent.Step{Text: resp.Text, Fail: resp.Fail, Done: resp.Done, Sleep: resp.Sleep.Microseconds()}
+	if resp.Usage != nil {
+		s.Input, s.Output = resp.Usage.InputTokens, resp.Usage.OutputTokens
+	}
+	var err error
+	if resp.Done {
+		if s.Result, err = h.shrink(ctx, actor.Value{JSON: model.Object(resp.Result)}); err != nil {
+			return s, err
+		}
+	}
+	for _, call := range resp.Calls {
+		args, err := h.shrink(ctx, actor.Value{JSON: call.Arguments})
+		if err != nil {
+			return s, err
+		}
+		s.Calls = append(s.Calls, agent.Call{ID: call.ID, Name: call.Name, Arguments: args})
+	}
+	return s, nil
+}
+
+// arm starts a timer. One that is far off is written to the bus after a while, unless it was disarmed
+// before, and is then no longer this process's. The caller holds c.mu.
+func (c *cell) arm(t actor.Timer) {
+	c.halt(t.Name)
+	body := agent.Timer{Session: t.Session, At: t.At}
+	until := time.Until(time.UnixMicro(t.At))
+	if until > timerHold {
+		c.timers[t.Name] = armed{t.At, time.AfterFunc(timerHold, func() { c.persist(t.Name, t.At, body) })}
+		return
+	}
+	c.timers[t.Name] = armed{t.At, time.AfterFunc(max(until, 0), func() { c.local(actor.ID(t.Name), agent.KindTimer, &body) })}
+}
+
+// An armed timer lives in this process.
+type armed struct {
+	at    int64
+	timer *time.Timer
+}
+
+// halt stops a timer of this process, if there is one. The caller holds c.mu.
+func (c *cell) halt(name string) {
+	if t, ok := c.timers[name]; ok {
+		t.timer.Stop()
+		delete(c.timers, name)
+	}
+}
+
+// persist writes a timer to the bus.
+func (c *cell) persist(name string, at int64, body agent.Timer) {
+	env := actor.Envelope{Kind: agent.KindTimer, From: actor.ID(name), Body: agent.Pack(&body)}
+	for c.p.ctx.Err() == nil {
+		_, err := c.p.h.timers.SetTimer(c.addr.ID, name, time.UnixMicro(at), seal([]actor.Envelope{env})).Wait(c.p.ctx)
+		if err == nil {
+			break
+		}
+		c.p.h.Log.Warn().Err(err).Str("actor", c.addr.String()).Msg("a timer has to be written again")
+		sleep(c.p.ctx, pause)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timers[name].at == at {
+		delete(c.timers, name)
+	}
+	c.durable[name] = true
+	c.relax()
+}
+
+// disarm ends a timer, also one that was written to the bus. One that fires all the same changes nothing.
+func (c *cell) disarm(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.halt(name)
+	if c.durable[name] {
+		delete(c.durable, name)
+		c.p.h.background.Go(func() {
+			if _, err := c.p.h.timers.ClearTimer(c.addr.ID, name).Wait(c.p.ctx); err != nil && c.p.ctx.Err() == nil {
+				c.p.h.Log.Debug().Err(err).Msg("a timer was not cleared")
+			}
+		})
+	}
+}
+
+// jobOver ends a job, or notes that its answer was taken.
+func (c *cell) jobOver(n uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cancel := c.jobs[n]; cancel != nil {
+		cancel()
+		delete(c.jobs, n)
+	}
+}
+
+// alarm asks for a turn at a time. The caller holds c.mu.
+func (c *cell) alarm(at time.Time) {
+	if c.wake != nil {
+		c.wake.Stop()
+		c.wake = nil
+	}
+	if !at.IsZero() {
+		c.wake = time.AfterFunc(max(time.Until(at), 0), func() { c.push([]actor.Envelope{{Kind: agent.KindWake, Lane: actor.LaneCtl}}) })
+	}
+}

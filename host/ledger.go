@@ -1,0 +1,132 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/troupehq/troupe/a2e"
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
+	"github.com/troupehq/troupe/store"
+)
+
+const (
+	maxTaken   = 65_536 // ids of envelopes in memory
+	maxAnswers = 8_192  // answers in memory
+)
+
+// A ledger knows the envelopes that an actor took. An id's J is the sequence of the record that sent it:
+// at or above the floor the ids in memory say whether it was taken; below it the actor's journal
+// after J does. No clock and no window is involved.
+type ledger struct {
+	floor   uint64
+	taken   map[actor.Taken]struct{}
+	answers map[string]agent.Stored
+	all     bool // answers has every key that the actor ever answered
+}
+
+func newLedger(floor uint64, all bool) ledger {
+	return ledger{floor: floor, all: all, taken: map[actor.Taken]struct{}{}, answers: map[string]agent.Stored{}}
+}
+
+func (l *ledger) add(e *actor.Envelope) {
+	if !e.ID.IsZero() {
+		l.taken[actor.Taken{From: e.From, ID: e.ID}] = struct{}{}
+	}
+}
+
+// trim forgets the ids in memory once they are many. seq is that of the last record.
+func (l *ledger) trim(seq uint64) {
+	if len(l.taken) > maxTaken {
+		clear(l.taken)
+		l.floor = seq
+	}
+}
+
+func (l *ledger) answered(key string, body []byte) {
+	var s agent.Stored
+	if agent.Unpack(body, &s) != nil {
+		return
+	}
+	if len(l.answers) >= maxAnswers {
+		clear(l.answers)
+		l.all = false
+	}
+	l.answers[key] = s
+}
+
+// seen reports whether the envelope was taken before.
+func (c *cell) seen(ctx context.Context, e *actor.Envelope) (bool, error) {
+	c.ledger.trim(c.seq)
+	t := actor.Taken{From: e.From, ID: e.ID}
+	if _, ok := c.ledger.taken[t]; ok {
+		return true, nil
+	}
+	if e.ID.J >= c.ledger.floor {
+		return false, nil
+	}
+	found := false
+	err := c.p.h.Store.Journal.Range(ctx, c.addr, e.ID.J+1, c.ledger.floor, func(m store.Message) error {
+		r, err := decodeRecord(m)
+		if err == nil {
+			found = found || slices.Contains(r.Took, t)
+		}
+		return err
+	})
+	return found, err
+}
+
+// replay finds the answer to a request that was answered before: the same one again, or a conflict if
+// the key came with another body.
+func (c *cell) replay(ctx context.Context, e *actor.Envelope) (*actor.Effect, error) {
+	s, ok := c.ledger.answers[e.Key.ID]
+	if !ok && !c.ledger.all {
+		data, found, err := c.p.h.Store.Keys.Get(ctx, e.Key.ID)
+		if err != nil {
+			return nil, err
+		}
+		if ok = found; found {
+			if err := agent.Unpack(data, &s); err != nil {
+				return nil, fmt.Errorf("answer %s: %w", e.Key.ID, err)
+			}
+		}
+	}
+	if !ok {
+		return nil, nil
+	}
+	if s.Digest != e.Key.Digest {
+		err := &actor.Error{Kind: actor.Conflict, Field: "id", Err: fmt.Errorf("the id was used for another request")}
+		data, encodeErr := a2e.Encode(a2e.NewError(agent.RequestOf(e.Asker), e.At, err))
+		if encodeErr != nil {
+			return nil, encodeErr
+		}
+		s = agent.Stored{IsError: true, JSON: data}
+	}
+	effect := agent.AnswerEffect(e, s.JSON, s.IsError)
+	return &effect, nil
+}
+
+// A history is the entries of a thread, as far as they are in memory.
+type history struct {
+	complete bool // nothing before the entries is missing
+	entries  []actor.Entry
+	bytes    int
+}
+
+// maxHistory is how many bytes of history a thread keeps in memory; a longer one is read when needed.
+const maxHistory = 1 << 20
+
+func (h *history) add(entries []actor.Entry) {
+	if !h.complete {
+		return
+	}
+	for i := range entries {
+		h.bytes += len(entries[i].Content.JSON)
+	}
+	if h.bytes > maxHistory {
+		*h = history{}
+		return
+	}
+	h.entries = append(h.entries, entries...)
+}

@@ -1,0 +1,163 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
+	"github.com/troupehq/troupe/store"
+)
+
+// load activates the actor: it reads the last record, and for a host the records since the table was
+// last whole. An actor that may not have sent its last record sends it again, and goes on with
+// its jobs and timers.
+func (c *cell) load(ctx context.Context) error {
+	if c.machine != nil {
+		return nil
+	}
+	last, err := c.p.h.Store.Journal.Last(ctx, c.addr)
+	if c.addr.Host && errors.Is(err, actor.NotFound) {
+		c.machine = NewTree(c.addr.ID, c.p.h.Limits)
+		c.seq, c.base, c.rev, c.cursor, c.redrive = 0, 0, 0, actor.Cursor{}, false
+		c.ledger = newLedger(0, true)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r, err := decodeRecord(last)
+	if err != nil {
+		return err
+	}
+	machine, err := c.restore(ctx, r, last.Seq)
+	if err != nil {
+		return err
+	}
+	c.seq, c.base, c.full, c.rev, c.cursor = last.Seq, r.Base, 0, r.Rev, r.Cursor
+	if c.base == 0 && c.addr.Host {
+		c.base = last.Seq
+	}
+	newborn := r.Cursor == (actor.Cursor{}) && !c.addr.Host && len(r.Took) == 0
+	c.ledger = newLedger(last.Seq, newborn)
+	c.history = history{complete: newborn}
+	mark := c.p.watermark()
+	if c.redrive = c.redrive || r.Cursor.Ctl > mark || r.Cursor.Queue > mark; c.redrive {
+		c.machine = machine
+		if err := c.send(ctx, r, last.Seq); err != nil {
+			c.machine = nil
+			return err
+		}
+		c.resume()
+	}
+	c.machine = machine
+	return nil
+}
+
+// restore makes the machine from the last record.
+func (c *cell) restore(ctx context.Context, last *actor.Record, seq uint64) (actor.Machine, error) {
+	if !c.addr.Host {
+		return c.restoreThread(ctx, last, seq)
+	}
+	tree := NewTree(c.addr.ID, c.p.h.Limits)
+	if last.Base == 0 {
+		return tree, tree.Apply(last)
+	}
+	err := c.p.h.Store.Journal.Range(ctx, c.addr, last.Base, seq, func(m store.Message) error {
+		r, err := decodeRecord(m)
+		if err != nil {
+			return err
+		}
+		return tree.Apply(r)
+	})
+	return tree, err
+}
+
+func (c *cell) restoreThread(ctx context.Context, last *actor.Record, seq uint64) (actor.Machine, error) {
+	at, err := agent.BirthSeq(last)
+	if err != nil {
+		return nil, err
+	}
+	birth := last
+	if at != 0 {
+		m, _, err := c.p.h.Store.Journal.At(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		if birth, err = decodeRecord(m); err != nil {
+			return nil, err
+		}
+	}
+	return agent.Load(last, seq, birth)
+}
+
+func decodeRecord(m store.Message) (*actor.Record, error) {
+	var r actor.Record
+	if err := agent.Unpack(m.Data, &r); err != nil {
+		return nil, fmt.Errorf("record %d: %w", m.Seq, err)
+	}
+	if r.V > actor.RecordVersion {
+		return nil, fmt.Errorf("record %d has version %d; this program reads up to %d", m.Seq, r.V, actor.RecordVersion)
+	}
+	return &r, nil
+}
+
+// resume starts again what the actor waits for.
+func (c *cell) resume() {
+	jobs, timers := c.machine.Outstanding()
+	c.start(&actor.Turn{Jobs: jobs, Timers: timers}, 0)
+}
+
+// sift drops the envelopes that were decided before and finds the answers to requests that were
+// answered before.
+func (c *cell) sift(ctx context.Context, batch []actor.Envelope) (fresh []actor.Envelope, replays []actor.Effect, err error) {
+	fresh = batch[:0:0]
+	for i := range batch {
+		e := &batch[i]
+		if e.Seq != 0 && e.Seq <= *c.cursor.Of(e.Lane) {
+			continue
+		}
+		if !e.ID.IsZero() {
+			seen, err := c.seen(ctx, e)
+			if err != nil {
+				return nil, nil, err
+			}
+			if seen {
+				continue
+			}
+		}
+		if e.Key.ID != "" {
+			again, err := c.replay(ctx, e)
+			if err != nil {
+				return nil, nil, err
+			}
+			if again != nil {
+				replays = append(replays, *again)
+				continue
+			}
+		}
+		if err := c.shrink(ctx, e); err != nil {
+			return nil, nil, err
+		}
+		fresh = append(fresh, *e)
+	}
+	return fresh, replays, nil
+}
+
+// shrink puts a large message that came straight into the inbox into a blob.
+func (c *cell) shrink(ctx context.Context, e *actor.Envelope) error {
+	if e.Kind != agent.KindMessage || len(e.Body) <= actor.MaxInline {
+		return nil
+	}
+	var m agent.Message
+	if agent.Unpack(e.Body, &m) != nil {
+		return nil // Decide will say so
+	}
+	var err error
+	if m.Content, err = c.p.h.shrink(ctx, m.Content); err != nil {
+		return err
+	}
+	e.Body = agent.Pack(&m)
+	return nil
+}

@@ -1,0 +1,293 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"hash/fnv"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/store"
+)
+
+const (
+	renewEvery  = time.Second
+	leaseTerm   = 3 * time.Second // by the observer's own clock, since the revision that it saw last
+	drainTime   = 2 * time.Second
+	evictEvery  = time.Second
+	compactFrom = 4096 // settled messages that make a compaction worth while
+)
+
+// A watch is what this process has seen of another's lease.
+type watch struct {
+	rev   uint64
+	since time.Time
+}
+
+// serveMembership keeps this process a member and its share of the partitions owned, until ctx ends.
+func (h *Host) serveMembership(ctx context.Context) error {
+	started := time.Now()
+	seen := map[int]watch{}
+	beat := func(ctx context.Context) error {
+		host, _ := os.Hostname() // "" says that it is not known
+		return h.Store.Members.Beat(ctx, store.Member{
+			ID: h.Member, Host: host, PID: os.Getpid(), Started: started, Version: h.Version, Partitions: h.ownedNumbers(),
+		})
+	}
+	if err := beat(ctx); err != nil {
+		return err
+	}
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	for {
+		if err := h.round(ctx, seen); err != nil && ctx.Err() == nil {
+			h.Log.Warn().Err(err).Msg("membership: will try again")
+		}
+		select {
+		case <-ctx.Done():
+			h.leave()
+			return nil
+		case <-tick.C:
+			if err := beat(ctx); err != nil && ctx.Err() == nil {
+				h.Log.Warn().Err(err).Msg("membership: no beat")
+			}
+		}
+	}
+}
+
+// round renews what is owned, gives back what another is to have, and takes what is free.
+func (h *Host) round(ctx context.Context, seen map[int]watch) error {
+	members, err := h.Store.Members.List(ctx)
+	if err != nil {
+		return err
+	}
+	ids := []string{h.Member}
+	for _, m := range members {
+		if m.ID != h.Member {
+			ids = append(ids, m.ID)
+		}
+	}
+	mine := share(ids, h.Partitions, h.Member)
+	leases, err := h.Store.Leases.All(ctx)
+	if err != nil {
+		return err
+	}
+	held := make(map[int]store.Held, len(leases))
+	for _, l := range leases {
+		held[l.Partition] = l
+	}
+	var wg sync.WaitGroup
+	complete := true
+	for n := range h.Partitions {
+		p := h.partition(n)
+		switch {
+		case p != nil && (p.ctx.Err() != nil || !mine[n]):
+			wg.Go(func() { h.release(p) })
+		case p != nil:
+			wg.Go(func() { h.renew(ctx, p) })
+		case mine[n] && free(held[n], h.Member, seen, n):
+			wg.Go(func() { h.acquire(ctx, n, held[n]) })
+		case mine[n]:
+			complete = false
+		}
+	}
+	wg.Wait()
+	if complete && len(h.ownedNumbers()) == len(mine) {
+		h.isReady.Do(func() { close(h.ready) })
+	}
+	h.compact(ctx, held)
+	return nil
+}
+
+// free reports whether a lease may be taken: it is nobody's, or ours from before, or was not renewed
+// for leaseTerm since this process first saw its present revision.
+func free(l store.Held, member string, seen map[int]watch, n int) bool {
+	if l.Lease.Owner == "" || l.Lease.Owner == member {
+		return true
+	}
+	w, ok := seen[n]
+	if !ok || w.rev != l.Rev {
+		seen[n] = watch{l.Rev, time.Now()}
+		return false
+	}
+	return time.Since(w.since) > leaseTerm
+}
+
+// share gives the partitions that member is to own: each goes to the member that ranks highest for it
+// among those that have fewer than their fair share, so that a change of members moves little.
+func share(members []string, partitions int, member string) map[int]bool {
+	members = slices.Clone(members)
+	slices.Sort(members)
+	members = slices.Compact(members)
+	limit := (partitions + len(members) - 1) / len(members)
+	count := map[string]int{}
+	mine := map[int]bool{}
+	for p := range partitions {
+		ranked := slices.SortedFunc(slices.Values(members), func(a, b string) int { return cmp.Compare(rank(b, p), rank(a, p)) })
+		for _, m := range ranked {
+			if count[m] < limit {
+				count[m]++
+				if m == member {
+					mine[p] = true
+				}
+				break
+			}
+		}
+	}
+	return mine
+}
+
+func rank(member string, partition int) uint64 {
+	f := fnv.New64a()
+	f.Write([]byte(member + "/" + strconv.Itoa(partition)))
+	x := f.Sum64() // fnv alone differs too little in its high bits
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	return x ^ x>>33
+}
+
+func (h *Host) partition(n int) *partition {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.owned[n]
+}
+
+func (h *Host) ownedNumbers() []int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var numbers []int
+	for n := range h.owned {
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+// acquire takes a lease with the next epoch and starts to work.
+func (h *Host) acquire(ctx context.Context, n int, held store.Held) {
+	lease := held.Lease
+	lease.Owner, lease.Epoch = h.Member, lease.Epoch+1
+	rev, err := h.Store.Leases.Write(ctx, n, lease, held.Rev)
+	if err != nil {
+		if !errors.Is(err, actor.Conflict) && ctx.Err() == nil {
+			h.Log.Warn().Err(err).Int("partition", n).Msg("a lease was not taken")
+		}
+		return
+	}
+	p := newPartition(h, n, lease, rev)
+	h.mu.Lock()
+	h.owned[n] = p
+	h.mu.Unlock()
+	if err := p.start(); err != nil {
+		h.Log.Error().Err(err).Int("partition", n).Msg("a partition can't be started")
+		p.stop()
+	}
+}
+
+// renew writes the lease with the present watermark and the actors that are busy.
+func (h *Host) renew(ctx context.Context, p *partition) {
+	p.look(ctx)
+	next := p.lease
+	next.Watermark, next.Stragglers = p.cut()
+	rev, err := h.Store.Leases.Write(ctx, p.n, next, p.rev)
+	switch {
+	case err == nil:
+		p.lease, p.rev = next, rev
+	case errors.Is(err, actor.Conflict):
+		h.reread(ctx, p)
+	case ctx.Err() == nil:
+		h.Log.Warn().Err(err).Int("partition", p.n).Msg("a lease was not renewed")
+	}
+}
+
+// reread finds out whether a lease that another revision was found of is still ours: an earlier write
+// of our own may have arrived late.
+func (h *Host) reread(ctx context.Context, p *partition) {
+	lease, rev, err := h.Store.Leases.Get(ctx, p.n)
+	if err != nil {
+		return
+	}
+	if lease.Owner == h.Member && lease.Epoch == p.epoch {
+		p.rev = rev
+		return
+	}
+	h.Log.Warn().Int("partition", p.n).Str("owner", lease.Owner).Msg("a partition was taken over by another member")
+	h.release(p)
+}
+
+// stillOurs reports whether the lease names this process; also when that can't be found out now.
+func (p *partition) stillOurs(ctx context.Context) bool {
+	lease, _, err := p.h.Store.Leases.Get(ctx, p.n)
+	return err != nil || lease.Owner == p.h.Member && lease.Epoch == p.epoch
+}
+
+// release stops a partition. If it is still ours it is given back with its watermark, free for whoever
+// is to have it.
+func (h *Host) release(p *partition) {
+	p.drain(drainTime)
+	watermark, busy := p.cut()
+	p.close()
+	h.mu.Lock()
+	delete(h.owned, p.n)
+	h.mu.Unlock()
+	next := p.lease
+	next.Owner, next.Watermark, next.Stragglers = "", watermark, busy
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	if _, err := h.Store.Leases.Write(ctx, p.n, next, p.rev); err != nil && !errors.Is(err, actor.Conflict) {
+		h.Log.Warn().Err(err).Int("partition", p.n).Msg("a lease was not given back")
+	}
+}
+
+// leave gives everything back.
+func (h *Host) leave() {
+	var wg sync.WaitGroup
+	for _, n := range h.ownedNumbers() {
+		p := h.partition(n)
+		wg.Go(func() { h.release(p) })
+	}
+	wg.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	if err := h.Store.Members.Leave(ctx, h.Member); err != nil {
+		h.Log.Debug().Err(err).Msg("this member could not say that it leaves")
+	}
+}
+
+// compact lets the inbox forget what every partition has settled. All watermarks were read from leases,
+// where their owners wrote them by compare-and-set.
+func (h *Host) compact(ctx context.Context, held map[int]store.Held) {
+	if h.partition(0) == nil || len(held) < h.Partitions {
+		return
+	}
+	low := ^uint64(0)
+	for _, l := range held {
+		low = min(low, l.Lease.Watermark)
+	}
+	if low < h.compacted+compactFrom {
+		return
+	}
+	if err := h.Conn.Compact(ctx, h.Names, low); err != nil {
+		h.Log.Warn().Err(err).Msg("the inbox was not compacted")
+		return
+	}
+	h.compacted = low
+}
+
+// serveEviction drops idle actors from memory until ctx ends.
+func (h *Host) serveEviction(ctx context.Context) error {
+	for sleep(ctx, evictEvery) {
+		now := time.Now()
+		for _, n := range h.ownedNumbers() {
+			if p := h.partition(n); p != nil {
+				p.evict(now)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,266 @@
+package host
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/bus"
+	"github.com/troupehq/troupe/store"
+)
+
+const (
+	maxStragglers = 1000   // that a lease lists
+	maxInFlight   = 65_536 // messages of a partition that are read and not settled
+	idleAfter     = 5 * time.Second
+	lookEvery     = 5 * time.Second
+)
+
+// A partition is this process's share of the inbox while it holds the lease.
+type partition struct {
+	h     *Host
+	n     int
+	epoch uint64
+	ctx   context.Context // ends when the lease is lost or given back
+	stop  context.CancelFunc
+	read  *bus.Reader
+	halt  context.CancelFunc // ends the reader
+	done  chan struct{}      // closed when the reader has returned
+
+	// Of the membership's goroutine.
+	lease  store.Lease // as last written
+	rev    uint64
+	looked time.Time
+
+	mu     sync.Mutex
+	room   sync.Cond // of inflight
+	slots  []slot    // messages in flight, by sequence
+	base   uint64    // everything up to it is settled, unless slots says otherwise
+	cells  map[actor.Address]*cell
+	closed bool
+}
+
+// A slot is a message in flight: left counts its envelopes that are not settled.
+type slot struct {
+	seq  uint64
+	left int
+}
+
+func newPartition(h *Host, n int, lease store.Lease, rev uint64) *partition {
+	p := &partition{h: h, n: n, epoch: lease.Epoch, lease: lease, rev: rev, base: lease.Watermark, cells: map[actor.Address]*cell{}, done: make(chan struct{})}
+	p.room.L = &p.mu
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	return p
+}
+
+// start takes the partition over: first the actors that were busy, then the inbox from the watermark.
+func (p *partition) start() error {
+	for _, a := range p.lease.Stragglers {
+		c := p.cell(a)
+		c.redrive = true // nobody else knows the cell yet
+		c.push(nil)
+	}
+	reader, err := bus.NewReader(bus.ReaderConfig{
+		Conn: p.h.Conn, Names: p.h.Names, Partition: p.n, From: p.lease.Watermark + 1,
+		Deliver: p.deliver,
+		OnBad: func(subject string, data []byte) {
+			p.bad("?", subject, "the subject names no recipient, lane or sender", data)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	ctx, halt := context.WithCancel(p.ctx)
+	p.read, p.halt = reader, halt
+	go func() {
+		defer close(p.done)
+		if err := reader.Serve(ctx); err != nil && ctx.Err() == nil {
+			p.h.Log.Error().Err(err).Int("partition", p.n).Msg("the inbox can't be read")
+			p.stop()
+		}
+	}()
+	return nil
+}
+
+// deliver hands a message to the cell of its actor. It blocks while too many are in flight.
+func (p *partition) deliver(d bus.Delivery) {
+	envs, err := open(d)
+	if err != nil {
+		p.bad(d.To, p.h.Names.Inbox(d.To, d.Lane, d.From), err.Error(), d.Data)
+		return
+	}
+	p.mu.Lock()
+	for len(p.slots) >= maxInFlight && !p.closed {
+		p.room.Wait()
+	}
+	p.slots = append(p.slots, slot{d.Seq, len(envs)})
+	p.mu.Unlock()
+	p.push(actor.Address{ID: d.To, Host: d.Lane == actor.LaneHost}, envs)
+}
+
+// push puts envelopes into the mailbox of a.
+func (p *partition) push(a actor.Address, envs []actor.Envelope) {
+	for !p.cell(a).push(envs) { // the cell was evicted meanwhile: take the next one
+	}
+}
+
+// settled says that n envelopes of message seq are decided and everything they caused is sent.
+func (p *partition) settled(seq uint64, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, ok := slices.BinarySearchFunc(p.slots, seq, func(s slot, seq uint64) int {
+		switch {
+		case s.seq < seq:
+			return -1
+		case s.seq > seq:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return
+	}
+	p.slots[at].left -= n
+	free := 0
+	for free < len(p.slots) && p.slots[free].left <= 0 {
+		p.base = p.slots[free].seq
+		free++
+	}
+	if free > 0 {
+		p.slots = p.slots[free:]
+		p.room.Signal()
+	}
+}
+
+// watermark is the sequence up to which every message is settled.
+func (p *partition) watermark() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.base
+}
+
+// cut gives the watermark and the busy actors as of one moment. A busy actor that finds no place in the
+// list keeps the watermark below the first message that made it busy.
+func (p *partition) cut() (watermark uint64, busy []actor.Address) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	type pinned struct {
+		a   actor.Address
+		pin uint64
+	}
+	var all []pinned
+	for a, c := range p.cells {
+		if pin, yes := c.busy(); yes {
+			all = append(all, pinned{a, pin})
+		}
+	}
+	watermark = p.base
+	if len(all) > maxStragglers {
+		slices.SortFunc(all, func(a, b pinned) int {
+			if a.pin < b.pin {
+				return -1
+			}
+			return 1
+		})
+		watermark = min(watermark, max(all[maxStragglers].pin, 1)-1)
+		all = all[:maxStragglers]
+	}
+	for _, s := range all {
+		busy = append(busy, s.a)
+	}
+	return watermark, busy
+}
+
+// cell gives the actor's cell, which is made when there is none.
+func (p *partition) cell(a actor.Address) *cell {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.cells[a]
+	if c == nil {
+		c = newCell(p, a)
+		p.cells[a] = c
+	}
+	return c
+}
+
+// evict drops the cells that have been idle for a while.
+func (p *partition) evict(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for a, c := range p.cells {
+		if c.evict(now.Add(-idleAfter)) {
+			delete(p.cells, a)
+		}
+	}
+}
+
+// look asks the server how far the inbox has been read, so that a partition where nothing happens does
+// not keep the others' messages.
+func (p *partition) look(ctx context.Context) {
+	if p.read == nil || time.Since(p.looked) < lookEvery {
+		return
+	}
+	p.looked = time.Now()
+	if seq, _, err := p.read.CaughtUp(ctx); err == nil {
+		p.caughtUp(seq)
+	}
+}
+
+// drain stops reading and waits, for at most d, until everything that was read is settled.
+func (p *partition) drain(d time.Duration) {
+	if p.read == nil {
+		return
+	}
+	p.halt()
+	deadline := time.Now().Add(d)
+	for time.Now().Before(deadline) && p.ctx.Err() == nil && !p.empty() {
+		sleep(p.ctx, time.Millisecond)
+	}
+}
+
+func (p *partition) empty() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.slots) == 0
+}
+
+// close stops the partition: nothing more is read or decided, and jobs are abandoned. It returns when
+// the turns under way have ended.
+func (p *partition) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.room.Broadcast()
+	cells := p.cells
+	p.cells = map[actor.Address]*cell{}
+	p.mu.Unlock()
+	p.stop()
+	if p.read != nil {
+		<-p.done
+	}
+	for _, c := range cells {
+		c.close()
+	}
+}
+
+// bad puts a message that can't be read into the dead letters, and says so in an event.
+func (p *partition) bad(to actor.ID, subject, why string, data []byte) {
+	for p.ctx.Err() == nil {
+		_, err := p.h.deadLetter(to, why, subject, data).Wait(p.ctx)
+		if err == nil || !passing(err) {
+			break
+		}
+		sleep(p.ctx, pause)
+	}
+	p.h.event(to, to, "dead_letter", actor.EnvelopeID{}, deadContent(why))
+}
+
+// caughtUp says that every message up to seq has been delivered.
+func (p *partition) caughtUp(seq uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.slots) == 0 || p.slots[0].seq > seq {
+		p.base = max(p.base, seq)
+	}
+}

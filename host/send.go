@@ -1,0 +1,285 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/troupehq/troupe/a2e"
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
+	"github.com/troupehq/troupe/store"
+)
+
+// passing reports whether a write that failed may succeed when it is tried again.
+func passing(err error) bool {
+	switch actor.KindOf(err) {
+	case actor.TooLarge, actor.SchemaViolation, actor.Conflict:
+		return false
+	}
+	return true
+}
+
+// A write is one effect on its way.
+type write struct {
+	try  func() actor.Ack
+	done func(seq uint64, err error) error // takes the outcome; nil error: a conflict is not one
+	ack  actor.Ack
+	what []byte // for the dead letters, if it can't be sent
+}
+
+// send brings about the effects of a record, stage by stage; all of a stage are acknowledged before
+// the next begins. It returns only when everything is sent, or with ctx's error. What can never
+// be sent is a dead letter.
+func (c *cell) send(ctx context.Context, r *actor.Record, j uint64) error {
+	if err := c.flush(ctx, c.births(r, j)); err != nil {
+		return err
+	}
+	if err := c.flush(ctx, c.facts(r, j)); err != nil {
+		return err
+	}
+	if err := c.flush(ctx, c.messages(r, j)); err != nil {
+		return err
+	}
+	root := c.root()
+	for i := range r.Effects {
+		if e := &r.Effects[i]; e.Kind == actor.EffectEvent {
+			c.p.h.event(root, e.To.ID, e.Name, actor.EnvelopeID{J: j, N: uint32(i)}, e.Body)
+		}
+	}
+	return nil
+}
+
+func (c *cell) root() actor.ID {
+	if c.addr.Host {
+		return c.addr.ID
+	}
+	if t, ok := c.machine.(*agent.Thread); ok {
+		return t.Lineage().Root()
+	}
+	return c.addr.ID
+}
+
+// flush publishes all writes, then waits for all, and tries those that failed again.
+func (c *cell) flush(ctx context.Context, writes []write) error {
+	for len(writes) > 0 {
+		for i := range writes {
+			writes[i].ack = writes[i].try()
+		}
+		failed := writes[:0]
+		for _, w := range writes {
+			seq, err := w.ack.Wait(ctx)
+			if w.done != nil {
+				err = w.done(seq, err)
+			}
+			switch {
+			case err == nil:
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case !passing(err):
+				c.p.h.Log.Error().Err(err).Str("actor", c.addr.String()).Msg("an effect can't be sent and is dropped")
+				c.p.h.deadLetter(c.addr.ID, err.Error(), "", w.what)
+			default:
+				failed = append(failed, w)
+			}
+		}
+		if writes = failed; len(writes) > 0 && !sleep(ctx, pause) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// births writes the registry entries of new threads; their births, in facts, tell the revisions.
+func (c *cell) births(r *actor.Record, j uint64) []write {
+	var writes []write
+	for i := range r.Effects {
+		e := &r.Effects[i]
+		if e.Kind != actor.EffectBirth {
+			continue
+		}
+		b, err := newborn(e.Body, r.At)
+		if err != nil {
+			c.p.h.Log.Error().Err(err).Str("actor", c.addr.String()).Msg("a birth can't be read")
+			continue
+		}
+		data, l := b.thread.RegistryEntry(j)
+		writes = append(writes, write{
+			try: func() actor.Ack { return c.p.h.Store.Registry.Put(l.Root(), l.Parent(), l.ID, 0, data) },
+			done: func(seq uint64, err error) error {
+				if errors.Is(err, actor.Conflict) { // sent before
+					var there store.Entry
+					there, err = c.p.h.Store.Registry.Get(c.p.ctx, l.Root(), l.Parent(), l.ID)
+					seq = there.Rev
+				}
+				b.record.Rev = seq
+				e.Body = agent.Pack(&b.record) // facts writes this
+				return err
+			},
+		})
+	}
+	return writes
+}
+
+type birth struct {
+	record actor.Record
+	thread *agent.Thread
+}
+
+func newborn(body []byte, at int64) (*birth, error) {
+	var b agent.Birth
+	if err := agent.Unpack(body, &b); err != nil {
+		return nil, err
+	}
+	record, err := agent.Born(b, at)
+	if err != nil {
+		return nil, err
+	}
+	thread, err := agent.Load(&record, 0, nil)
+	return &birth{record, thread}, err
+}
+
+// facts are the writes of the first stage: births, the registry, notices to the host, stored answers.
+func (c *cell) facts(r *actor.Record, j uint64) []write {
+	var writes []write
+	for i := range r.Effects {
+		e := &r.Effects[i]
+		switch e.Kind {
+		case actor.EffectBirth:
+			writes = append(writes, write{
+				try:  func() actor.Ack { return c.p.h.Store.Journal.Append(e.To, 0, e.Body) },
+				done: already,
+			})
+		case actor.EffectRegistry:
+			writes = append(writes, c.register(j))
+		case actor.EffectNotice:
+			env := c.envelope(e, j, i)
+			writes = append(writes, write{try: func() actor.Ack { return c.p.h.notices.send(e.To.ID, env) }})
+		case actor.EffectAnswer:
+			writes = append(writes, write{
+				try:  func() actor.Ack { return c.p.h.Store.Keys.Put(e.Name, e.Body) },
+				done: already,
+			})
+		}
+	}
+	return writes
+}
+
+// already takes a conflict for what it is where a write is made once: it was made before.
+func already(_ uint64, err error) error {
+	if errors.Is(err, actor.Conflict) {
+		return nil
+	}
+	return err
+}
+
+// register puts the registry entry as of the present state, of journal sequence j. An entry that is
+// newer stays.
+func (c *cell) register(j uint64) write {
+	data, l := c.machine.RegistryEntry(j)
+	put := func() actor.Ack { return c.p.h.Store.Registry.Put(l.Root(), l.Parent(), l.ID, c.rev, data) }
+	return write{try: put, done: func(seq uint64, err error) error {
+		if err == nil {
+			c.rev = seq
+			return nil
+		}
+		if !errors.Is(err, actor.Conflict) {
+			return err
+		}
+		now, err := c.p.h.Store.Registry.Get(c.p.ctx, l.Root(), l.Parent(), l.ID)
+		if err != nil && !errors.Is(err, actor.NotFound) {
+			return err
+		}
+		c.rev = now.Rev
+		var there agent.Entry
+		if err == nil && json.Unmarshal(now.Data, &there) == nil && there.Seq >= j {
+			return nil
+		}
+		return &actor.Error{Op: "host.register", ID: l.ID, Kind: actor.Unavailable, Err: errors.New("the entry was another one")} // once more
+	}}
+}
+
+// messages are the writes of the second stage. Envelopes for one lane of one inbox go in one message,
+// so that none can overtake another.
+func (c *cell) messages(r *actor.Record, j uint64) []write {
+	type route struct {
+		to   actor.Address
+		lane actor.Lane
+	}
+	var (
+		writes []write
+		order  []route
+		groups = map[route][]actor.Envelope{}
+	)
+	for i := range r.Effects {
+		e := &r.Effects[i]
+		switch e.Kind {
+		case actor.EffectSend:
+			to := route{e.To, e.Lane}
+			if groups[to] == nil {
+				order = append(order, to)
+			}
+			groups[to] = append(groups[to], c.envelope(e, j, i))
+		case actor.EffectMail:
+			subject := c.p.h.Names.Mail(e.To.ID, c.addr.ID, e.Name)
+			writes = append(writes, write{
+				what: e.Body,
+				try:  func() actor.Ack { return c.p.h.Conn.SendExpect(subject, 0, e.Body) },
+				done: already,
+			})
+		case actor.EffectReply:
+			c.p.h.reply(e.Name, e.Body)
+		case actor.EffectDead:
+			writes = append(writes, write{try: func() actor.Ack { return c.p.h.deadLetter(e.To.ID, e.Name, "", e.Body) }})
+		}
+	}
+	for _, to := range order {
+		subject := c.p.h.Names.Inbox(to.to.ID, to.lane, c.addr.ID)
+		data := seal(groups[to])
+		writes = append(writes, write{what: data, try: func() actor.Ack { return c.p.h.Conn.Send(subject, data) }})
+	}
+	return writes
+}
+
+func (c *cell) envelope(e *actor.Effect, j uint64, n int) actor.Envelope {
+	return actor.Envelope{
+		ID: actor.EnvelopeID{J: j, N: uint32(n)}, From: c.addr.ID, Session: e.Session, Kind: e.Name, Asker: e.Asker, Body: e.Body,
+	}
+}
+
+// reply publishes an answer. Whoever asked may be gone, or the connection: then there is nobody to tell.
+func (h *Host) reply(subject string, data []byte) {
+	if err := h.Conn.Publish(subject, data); err != nil {
+		h.Log.Debug().Err(err).Str("reply", subject).Msg("an answer was not sent")
+	}
+}
+
+// event tells watchers. Its id is the place of the record that caused it in the journal.
+func (h *Host) event(root, id actor.ID, name string, at actor.EnvelopeID, content []byte) {
+	e := a2e.Event{SubagentID: id, Event: name, Content: content}
+	if !at.IsZero() {
+		e.Envelope = a2e.Envelope{ID: at.String(), Version: a2e.Version, A2E: a2e.Version, TS: float64(time.Now().UnixMicro()) / 1e6}
+	}
+	data, err := a2e.Encode(&e)
+	if err == nil {
+		err = h.Conn.Publish(h.Names.Event(root, id, name), data)
+	}
+	if err != nil {
+		h.Log.Debug().Err(err).Str("event", name).Msg("an event was not sent")
+	}
+}
+
+func (h *Host) deadLetter(id actor.ID, why, subject string, data []byte) actor.Ack {
+	return h.Conn.DeadLetter(h.Names, id, why, subject, data)
+}
+
+func deadContent(why string) []byte {
+	data, err := json.Marshal(struct {
+		Reason string `json:"reason"`
+	}{why})
+	if err != nil {
+		return nil
+	}
+	return data
+}

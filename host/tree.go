@@ -1,0 +1,265 @@
+package host
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/troupehq/troupe/a2e"
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
+)
+
+// Limits bound a tree.
+type Limits struct {
+	MaxDepth int // the largest depth allowed; the root has 0
+	MaxLive  int // live subagents in a tree, checked at spawn
+}
+
+// The table of a tree is written whole now and then, in parts, so that activation reads few records.
+const (
+	fullEvery = 64        // records
+	fullPart  = 192 << 10 // bytes of table in one record
+	fullBytes = 256 << 10 // bytes of deltas
+)
+
+// A Tree is the state machine of a host actor: the single writer of what concerns a tree as a whole. It
+// knows the live threads only; anything else is looked up for it. It implements [actor.Machine].
+type Tree struct {
+	limits  Limits
+	head    treeHead
+	members map[actor.ID]*member
+
+	// Since the last full table, in memory only.
+	records int
+	bytes   int
+	rest    []actor.ID // members that the full table being written still lacks
+	writing bool
+}
+
+type treeHead struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	Root     actor.ID
+	Born     uint64 // threads spawned so far
+	Last     uint64 // the last cascade's number
+	Cascades []cascade
+	Jobs     uint64
+	Merges   []merging
+}
+
+// A member is a live thread: it is READY or has a session open.
+type member struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	Lineage  actor.Lineage
+	Session  uint64 // the last that the host heard of
+	Gone     bool   // in deltas: the table no longer has it
+}
+
+// NewTree gives the host actor of root's tree before its first record.
+func NewTree(root actor.ID, limits Limits) *Tree {
+	return &Tree{limits: limits, head: treeHead{Root: root}, members: map[actor.ID]*member{}}
+}
+
+// Apply restores the tree from its records, oldest first, beginning with the last one's base.
+func (t *Tree) Apply(r *actor.Record) error {
+	var head treeHead
+	if err := agent.Unpack(r.Head, &head); err != nil {
+		return err
+	}
+	var changes []member
+	if len(r.Delta) > 0 {
+		if err := agent.Unpack(r.Delta, &changes); err != nil {
+			return err
+		}
+	}
+	t.head = head
+	for i := range changes {
+		if m := &changes[i]; m.Gone {
+			delete(t.members, m.Lineage.ID)
+		} else {
+			t.members[m.Lineage.ID] = m
+		}
+	}
+	t.records++
+	t.bytes += len(r.Delta)
+	return nil
+}
+
+// Head encodes the counters, cascades and merges under way.
+func (t *Tree) Head() ([]byte, error) { return agent.Pack(&t.head), nil }
+
+// Outstanding lists the merges under way.
+func (t *Tree) Outstanding() ([]actor.Job, []actor.Timer) {
+	var jobs []actor.Job
+	for _, m := range t.head.Merges {
+		jobs = append(jobs, actor.Job{N: m.N, Kind: agent.JobMerge, Body: m.Body})
+	}
+	return jobs, nil
+}
+
+// RegistryEntry is nothing: a host actor is not in the registry.
+func (t *Tree) RegistryEntry(uint64) ([]byte, actor.Lineage) { return nil, actor.Lineage{} }
+
+// Needs asks for an id for each spawn, for the threads that requests name and the table lacks, and for the
+// whole tree when it is to be terminated.
+func (t *Tree) Needs(batch []actor.Envelope) actor.Needs {
+	var n actor.Needs
+	want := func(id actor.ID) {
+		if id != t.head.Root && t.members[id] == nil && !slices.Contains(n.Threads, id) {
+			n.Threads = append(n.Threads, id)
+		}
+	}
+	for i := range batch {
+		env := &batch[i]
+		switch env.Kind {
+		case agent.KindSpawn:
+			n.IDs++
+			var s agent.Spawn
+			if agent.Unpack(env.Body, &s) == nil {
+				want(env.From)
+				if s.Parent != "" {
+					want(s.Parent)
+				}
+			}
+		case agent.KindCancel, agent.KindTerminate:
+			var target agent.Target
+			if agent.Unpack(env.Body, &target) == nil {
+				want(target.ID)
+			}
+			n.Tree = n.Tree || env.Kind == agent.KindTerminate
+		}
+	}
+	return n
+}
+
+// A treeTurn is one decision under way.
+type treeTurn struct {
+	*Tree
+	in      *actor.Input
+	now     int64
+	env     *actor.Envelope
+	ids     []actor.ID
+	out     actor.Turn
+	touched map[actor.ID]bool
+}
+
+// Decide takes the envelopes in order, then goes on with the cascades.
+func (t *Tree) Decide(in actor.Input) actor.Turn {
+	x := &treeTurn{Tree: t, in: &in, now: in.Now.UnixMicro(), ids: in.IDs, touched: map[actor.ID]bool{}}
+	for i := range in.Batch {
+		x.env = &in.Batch[i]
+		if err := x.take(); err != nil {
+			x.effect(actor.Effect{Kind: actor.EffectDead, To: actor.Address{ID: t.head.Root, Host: true}, Name: err.Error(), Body: x.env.Body})
+		}
+	}
+	x.env = nil
+	x.goOn()
+	x.out.Delta = x.delta()
+	return x.out
+}
+
+// Fail does nothing: what can't be decided is in the dead letters, and no session is open here.
+func (t *Tree) Fail(actor.Input, string) actor.Turn { return actor.Turn{} }
+
+func (x *treeTurn) take() error {
+	switch x.env.Kind {
+	case agent.KindSpawn:
+		return opening(x, x.spawn)
+	case agent.KindCancel:
+		return opening(x, func(b *agent.Target) { x.target(b, false) })
+	case agent.KindTerminate:
+		return opening(x, func(b *agent.Target) { x.target(b, true) })
+	case agent.KindMerge:
+		return opening(x, x.merge)
+	case agent.KindNotice:
+		return opening(x, x.notice)
+	case agent.KindStopped:
+		return opening(x, x.stopped)
+	case agent.KindJob:
+		return opening(x, x.merged)
+	}
+	return fmt.Errorf("a host takes no envelope of kind %q", x.env.Kind)
+}
+
+// opening unpacks the envelope's body for f.
+func opening[B any](x *treeTurn, f func(*B)) error {
+	var body B
+	if err := agent.Unpack(x.env.Body, &body); err != nil {
+		return err
+	}
+	f(&body)
+	return nil
+}
+
+func (x *treeTurn) effect(e actor.Effect) { x.out.Effects = append(x.out.Effects, e) }
+
+func (x *treeTurn) reply(msg a2e.Message, keep bool) { agent.Reply(&x.out, x.env, msg, keep) }
+
+// around is what A2E puts around the answer to the current envelope.
+func (x *treeTurn) around() a2e.Envelope { return agent.Around(x.env.Asker, x.in.Now) }
+
+func (x *treeTurn) refuse(err *actor.Error) {
+	x.reply(a2e.NewError(agent.RequestOf(x.env.Asker), x.in.Now, err), false)
+}
+
+// notice takes the word of a thread that a session was opened or ended.
+func (x *treeTurn) notice(n *agent.Notice) {
+	m := x.members[n.Lineage.ID]
+	if n.Open {
+		x.live(&member{Lineage: n.Lineage, Session: n.Session})
+	} else if m != nil && m.Session <= n.Session {
+		x.closed(n.Lineage.ID)
+	}
+}
+
+func (x *treeTurn) live(m *member) {
+	x.members[m.Lineage.ID] = m
+	x.touched[m.Lineage.ID] = true
+}
+
+func (x *treeTurn) closed(id actor.ID) {
+	delete(x.members, id)
+	x.touched[id] = true
+}
+
+// delta encodes what changed in the table; now and then it is, or goes on with, the full table.
+func (x *treeTurn) delta() []byte {
+	if !x.writing && (x.records >= fullEvery || x.bytes > fullBytes) {
+		x.writing, x.out.Full = true, true
+		x.rest = make([]actor.ID, 0, len(x.members))
+		for id := range x.members {
+			x.rest = append(x.rest, id)
+		}
+		slices.Sort(x.rest)
+		x.records, x.bytes = 0, 0
+	}
+	if x.writing {
+		for size := 0; len(x.rest) > 0 && size < fullPart; x.rest = x.rest[1:] {
+			if m := x.members[x.rest[0]]; m != nil {
+				x.touched[x.rest[0]] = true
+				size += 64
+				for _, a := range m.Lineage.Ancestors {
+					size += len(a)
+				}
+			}
+		}
+		if len(x.rest) == 0 {
+			x.writing, x.out.Rebase = false, true
+		}
+	}
+	x.records++
+	if len(x.touched) == 0 {
+		return nil
+	}
+	changes := make([]member, 0, len(x.touched))
+	for id := range x.touched {
+		if m := x.members[id]; m != nil {
+			changes = append(changes, *m)
+		} else {
+			changes = append(changes, member{Lineage: actor.Lineage{ID: id}, Gone: true})
+		}
+	}
+	slices.SortFunc(changes, func(a, b member) int { return cmpID(a.Lineage.ID, b.Lineage.ID) })
+	data := agent.Pack(changes)
+	x.bytes += len(data)
+	return data
+}

@@ -1,0 +1,60 @@
+package subjects_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/troupehq/troupe/actor"
+)
+
+func TestReplyAllowed(t *testing.T) {
+	t.Parallel()
+	n := names(t, "")
+	for _, reply := range []string{"", "_INBOX.abc.1", "_INBOX_parent_1.x", "troupes.inbox.a", "my.troupe.inbox", "a$b.c", "a.$JS",
+		strings.Repeat("r", 1024)} {
+		if err := n.ReplyAllowed(reply); err != nil {
+			t.Errorf("an answer to %q harms nobody and is refused: %v", reply, err)
+		}
+	}
+	for reply, want := range map[string]actor.Kind{
+		"troupe":                      actor.Unauthorized,
+		n.Inbox("a", actor.LaneA, ""): actor.Unauthorized,
+		"troupe.a2e.parent_1":         actor.Unauthorized,
+		"$JS.API.STREAM.DELETE.x":     actor.Unauthorized,
+		"$KV.troupe_leases.p.0":       actor.Unauthorized,
+		"$":                           actor.Unauthorized,
+		"_INBOX.*":                    actor.SchemaViolation,
+		"_INBOX.>":                    actor.SchemaViolation,
+		"_INBOX.a b":                  actor.SchemaViolation,
+		"_INBOX.a\r\nPUB x 1":         actor.SchemaViolation,
+		"_INBOX.a\x00":                actor.SchemaViolation,
+		"_INBOX..a":                   actor.SchemaViolation,
+		".a":                          actor.SchemaViolation,
+		"a.":                          actor.SchemaViolation,
+		".":                           actor.SchemaViolation,
+		strings.Repeat("r", 1025):     actor.SchemaViolation,
+	} {
+		if err := n.ReplyAllowed(reply); !errors.Is(err, want) {
+			t.Errorf("ReplyAllowed(%q) = %v, want %s: the runtime would publish there in its own name", reply, err, want)
+		}
+	}
+}
+
+// TestReplyNeverHitsOurOwnSubjects tries every subject of the namespace as a reply.
+func TestReplyNeverHitsOurOwnSubjects(t *testing.T) {
+	t.Parallel()
+	n := names(t, "")
+	for _, c := range codecs(n) {
+		args := make([]string, len(c.args))
+		for i, kind := range c.args {
+			args[i] = map[rune]string{'p': "1", 'l': "a"}[kind]
+			if args[i] == "" {
+				args[i] = "x"
+			}
+		}
+		if s := c.build(args); !errors.Is(n.ReplyAllowed(s), actor.Unauthorized) {
+			t.Errorf("a request may have its answer written to %q, a subject of the runtime's own", s)
+		}
+	}
+}
