@@ -45,6 +45,7 @@ type cell struct {
 	base    uint64 // of the record that the table is read from
 	full    uint64 // of the record at which the table being written begins
 	rev     uint64 // of the registry entry
+	stale   bool   // the entry may have a later revision
 	cursor  actor.Cursor
 	ledger  ledger
 	history history

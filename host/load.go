@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/agent"
@@ -36,6 +37,7 @@ func (c *cell) load(ctx context.Context) error {
 		return err
 	}
 	c.seq, c.base, c.full, c.rev, c.cursor = last.Seq, r.Base, 0, r.Rev, r.Cursor
+	c.stale = slices.ContainsFunc(r.Effects, func(e actor.Effect) bool { return e.Kind == actor.EffectRegistry })
 	if c.base == 0 && c.addr.Host {
 		c.base = last.Seq
 	}

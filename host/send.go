@@ -67,7 +67,7 @@ func (c *cell) flush(ctx context.Context, writes []write) error {
 		for i := range writes {
 			writes[i].ack = writes[i].try()
 		}
-		failed := writes[:0]
+		failed, wait := writes[:0], false
 		for _, w := range writes {
 			seq, err := w.ack.Wait(ctx)
 			if w.done != nil {
@@ -82,9 +82,10 @@ func (c *cell) flush(ctx context.Context, writes []write) error {
 				c.p.h.deadLetter(c.addr.ID, err.Error(), "", w.what)
 			default:
 				failed = append(failed, w)
+				wait = wait || err != errAgain
 			}
 		}
-		if writes = failed; len(writes) > 0 && !sleep(ctx, pause) {
+		if writes = failed; wait && !sleep(ctx, pause) {
 			return ctx.Err()
 		}
 	}
@@ -178,27 +179,51 @@ func already(_ uint64, err error) error {
 // newer stays.
 func (c *cell) register(j uint64) write {
 	data, l := c.machine.RegistryEntry(j)
-	put := func() actor.Ack { return c.p.h.Store.Registry.Put(l.Root(), l.Parent(), l.ID, c.rev, data) }
-	return write{try: put, done: func(seq uint64, err error) error {
-		if err == nil {
+	reg := c.p.h.Store.Registry
+	return write{
+		try: func() actor.Ack {
+			if c.stale {
+				if newer, err := c.revision(l, j); newer || err != nil {
+					return over{c.rev, err}
+				}
+			}
+			return reg.Put(l.Root(), l.Parent(), l.ID, c.rev, data)
+		},
+		done: func(seq uint64, err error) error {
+			if c.stale = err != nil; c.stale && errors.Is(err, actor.Conflict) {
+				return errAgain
+			}
 			c.rev = seq
-			return nil
-		}
-		if !errors.Is(err, actor.Conflict) {
 			return err
-		}
-		now, err := c.p.h.Store.Registry.Get(c.p.ctx, l.Root(), l.Parent(), l.ID)
-		if err != nil && !errors.Is(err, actor.NotFound) {
-			return err
-		}
-		c.rev = now.Rev
-		var there agent.Entry
-		if err == nil && json.Unmarshal(now.Data, &there) == nil && there.Seq >= j {
-			return nil
-		}
-		return &actor.Error{Op: "host.register", ID: l.ID, Kind: actor.Unavailable, Err: errors.New("the entry was another one")} // once more
-	}}
+		},
+	}
 }
+
+// errAgain makes a write be tried again at once.
+var errAgain = &actor.Error{Op: "host.register", Kind: actor.Unavailable, Err: errors.New("the entry had another revision")}
+
+// revision reads the revision of the registry entry, and whether it tells of j or later.
+func (c *cell) revision(l actor.Lineage, j uint64) (newer bool, err error) {
+	entry, err := c.p.h.Store.Registry.Get(c.p.ctx, l.Root(), l.Parent(), l.ID)
+	c.rev = entry.Rev
+	if errors.Is(err, actor.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	var there agent.Entry
+	return json.Unmarshal(entry.Data, &there) == nil && there.Seq >= j, nil
+}
+
+// over is a write that needs no waiting.
+type over struct {
+	seq uint64
+	err error
+}
+
+// Wait gives the outcome.
+func (o over) Wait(context.Context) (uint64, error) { return o.seq, o.err }
 
 // messages are the writes of the second stage. Envelopes for one lane of one inbox go in one message,
 // so that none can overtake another.

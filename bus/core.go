@@ -1,0 +1,72 @@
+package bus
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/troupehq/troupe/actor"
+)
+
+const flushTimeout = 5 * time.Second
+
+// Publish sends a message that no stream keeps: an event, or the answer to a request. It does not
+// wait for the server. The kind is too_large past [Conn.MaxPayload], unavailable while disconnected.
+func (c *Conn) Publish(subject string, data []byte) error {
+	return wrap("bus.Publish", "publish to "+subject, c.NC.Publish(subject, data))
+}
+
+// Request sends a message and gives the first answer, within 5 seconds if ctx has no deadline. The
+// kind is unavailable when nobody listens, timeout when nobody answers in time, too_large past
+// [Conn.MaxPayload]. A service's own refusal is schema_violation for its codes 400 to 499, else
+// runtime_error.
+func (c *Conn) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
+	const op = "bus.Request"
+	ctx, cancel := within(ctx, requestTimeout)
+	defer cancel()
+	answer, err := c.NC.RequestWithContext(ctx, subject, data)
+	if err != nil {
+		return nil, wrap(op, "request to "+subject, err)
+	}
+	if code := answer.Header.Get(micro.ErrorCodeHeader); code != "" {
+		kind := actor.RuntimeError
+		if code[0] == '4' {
+			kind = actor.SchemaViolation
+		}
+		return nil, refuse(op, kind, "request to %s: %s: %s", subject, code, answer.Header.Get(micro.ErrorHeader))
+	}
+	return answer.Data, nil
+}
+
+// Subscribe calls fn with every message that is published to a subject from now on, which may hold
+// wildcards; the server knows of it when Subscribe returns. fn is called one message at a time, in
+// order. Messages that come while the connection is down are missed, as are those that pile up
+// while fn is slow: events are live only. A call that is under way may outlast stop.
+func (c *Conn) Subscribe(subject string, fn func(subject string, data []byte)) (stop func(), err error) {
+	const op = "bus.Subscribe"
+	var stopped atomic.Bool
+	sub, err := c.NC.Subscribe(subject, func(m *nats.Msg) {
+		if !stopped.Load() {
+			fn(m.Subject, m.Data)
+		}
+	})
+	if err != nil {
+		return nil, wrap(op, "subscribe to "+subject, err)
+	}
+	stop = func() {
+		stopped.Store(true)
+		// It fails only when the connection is closed, and the subscription with it.
+		_ = sub.Unsubscribe()
+	}
+	if err := c.NC.FlushTimeout(flushTimeout); err != nil {
+		stop()
+		return nil, wrap(op, "subscribe to "+subject, err)
+	}
+	return stop, nil
+}
+
+// NewInbox gives a subject of this connection's own to be answered on.
+func (c *Conn) NewInbox() string { return c.NC.NewInbox() }

@@ -1,0 +1,103 @@
+package natstest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/bus"
+	"github.com/troupehq/troupe/host"
+	"github.com/troupehq/troupe/store"
+	"github.com/troupehq/troupe/subjects"
+)
+
+// A Troupe is a running host on a server of its own, in the default namespace, with a connection for
+// whoever asks it. The host has a connection to itself, as a host elsewhere would.
+type Troupe struct {
+	Server *Server
+	Conn   *bus.Conn // the test's
+	Store  *store.Store
+	Names  subjects.Names
+
+	cfg  host.Config
+	stop context.CancelFunc // nil while no host runs
+	done chan error
+}
+
+// StartTroupe starts a host as cfg says; the fields that wire it together are filled in here.
+func StartTroupe(t testing.TB, cfg host.Config) *Troupe {
+	t.Helper()
+	names, err := subjects.New("")
+	if err != nil {
+		t.Fatalf("names: %v", err)
+	}
+	srv := Start(t)
+	conn := InProcess(t, srv)
+	layout, err := conn.Ensure(Context(t), bus.Layout{Names: names})
+	if err != nil {
+		t.Fatalf("lay the namespace out: %v", err)
+	}
+	st, err := store.New(store.Config{NC: conn.NC, JS: conn.JS, Names: names})
+	if err != nil {
+		t.Fatalf("open the store: %v", err)
+	}
+	cfg.Names, cfg.Partitions, cfg.Member, cfg.Version = names, layout.Partitions, srv.Member(), "0.1.0"
+	cfg.Log = zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
+	tr := &Troupe{Server: srv, Conn: conn, Store: st, Names: names, cfg: cfg}
+	tr.StartHost(t)
+	return tr
+}
+
+// StartHost starts the host again after StopHost, as the same member.
+func (tr *Troupe) StartHost(t testing.TB) {
+	t.Helper()
+	cfg := tr.cfg
+	cfg.Conn = InProcess(t, tr.Server)
+	st, err := store.New(store.Config{NC: cfg.Conn.NC, JS: cfg.Conn.JS, Names: cfg.Names})
+	if err != nil {
+		t.Fatalf("open the store: %v", err)
+	}
+	cfg.Store = st
+	h, err := host.New(cfg)
+	if err != nil {
+		t.Fatalf("make the host: %v", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	tr.stop, tr.done = stop, make(chan error, 1)
+	go func() { tr.done <- h.Serve(ctx) }()
+	t.Cleanup(func() { tr.StopHost(t) }) // before its connection is closed
+	select {
+	case <-h.Ready():
+	case err := <-tr.done:
+		tr.stop = nil
+		stop()
+		t.Fatalf("the host ended before it was ready: %v", err)
+	case <-Context(t).Done():
+		t.Fatalf("the host was not ready within %v", patience)
+	}
+}
+
+// StopHost stops the host and returns when it has given its partitions back. Stopping again does nothing.
+func (tr *Troupe) StopHost(t testing.TB) {
+	t.Helper()
+	if tr.stop == nil {
+		return
+	}
+	tr.stop()
+	tr.stop = nil
+	if err := <-tr.done; err != nil {
+		t.Errorf("the host ended with: %v", err)
+	}
+}
+
+// Ask sends a request as an agent and gives the answer.
+func (tr *Troupe) Ask(t testing.TB, agent, request string) string {
+	t.Helper()
+	answer, err := tr.Conn.Request(Context(t), tr.Names.A2E(actor.ID(agent)), []byte(request))
+	if err != nil {
+		t.Fatalf("as %s: %.500s\nno answer: %v", agent, request, err)
+	}
+	return string(answer)
+}
