@@ -88,7 +88,7 @@ func (o *object) config(key string) SubagentConfig {
 	cfg := SubagentConfig{
 		Name:           c.name("name"),
 		Role:           c.text("role", false),
-		Model:          c.text("model", true),
+		Model:          c.name("model"),
 		SystemPrompt:   c.text("system_prompt", false),
 		Capabilities:   c.texts("capabilities"),
 		MemoryScope:    choice(&c, "memory_scope", false, MemoryShared),

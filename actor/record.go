@@ -19,6 +19,16 @@ type Record struct {
 	Took     []Taken
 	Entries  []Entry
 	Effects  []Effect
+	Answers  []Answered // the latest answers to requests with an idempotency key
+	Spilled  bool       // there were more, which are stored elsewhere
+}
+
+// An Answered is the answer to a request with an idempotency key.
+type Answered struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	Key      string
+	At       int64 // microseconds since 1970
+	Body     []byte
 }
 
 // A Cursor is the last inbox sequence decided, for lane ctl and for the others: ctl is decided on

@@ -176,12 +176,13 @@ func Needed(r *a2e.AwaitReq, distinct int) int {
 	return distinct
 }
 
-// answered takes another actor's answer to a tool call. One to a call that is over changes nothing.
+// answered takes another actor's answer to a tool call. One to a call that is over changes nothing,
+// unless a child sent it instead of a completion.
 func (x *turn) answered(a *Answer) {
 	h := &x.head
 	for i := range h.Calls {
 		c := &h.Calls[i]
-		if c.Key != a.Call || c.Done {
+		if c.Key != a.Call || c.Done || c.Job != 0 {
 			continue
 		}
 		if len(c.Waits) == 0 {
@@ -190,6 +191,23 @@ func (x *turn) answered(a *Answer) {
 		}
 		x.awaited(c, a)
 		return
+	}
+	x.late(a)
+}
+
+// late makes a completion of the answer to an await that is over.
+func (x *turn) late(a *Answer) {
+	if a.Ended.Session == 0 {
+		return
+	}
+	msg, err := a2e.DecodeAnswer(a.Content.JSON)
+	if err != nil {
+		return
+	}
+	if resp, ok := msg.(*a2e.AwaitResp); ok {
+		if data, err := a.Ended.around(x.env.From, resp); err == nil {
+			x.completion(a.Ended.completion(x.env.From, resp, data))
+		}
 	}
 }
 
@@ -203,7 +221,6 @@ func (x *turn) awaited(c *call, a *Answer) {
 		x.callDone(c, a.Content, a.IsError)
 		return
 	}
-	c.Waits = slices.Delete(c.Waits, at, at+1)
 	size := len(a.Content.JSON)
 	for _, got := range c.Got {
 		size += len(got)
@@ -212,8 +229,9 @@ func (x *turn) awaited(c *call, a *Answer) {
 		a.Content.JSON = tooLarge(x.env.From)
 	}
 	c.Got = append(c.Got, a.Content.JSON)
-	done, resp := Gathered(c.Mode, c.Got, len(c.Waits), c.Need)
+	done, resp := Gathered(c.Mode, c.Got, len(c.Waits)-1, c.Need)
 	if !done {
+		c.Waits = slices.Delete(c.Waits, at, at+1)
 		return
 	}
 	data, err := a2e.Encode(resp)
@@ -283,9 +301,9 @@ func (x *turn) callFailed(c *call, err error) {
 	x.callDone(c, actor.Value{JSON: data}, true)
 }
 
-func (x *turn) callTimeout(key string) {
+func (x *turn) callTimeout(key string, at int64) {
 	for i := range x.head.Calls {
-		if c := &x.head.Calls[i]; c.Key == key && !c.Done {
+		if c := &x.head.Calls[i]; c.Key == key && !c.Done && c.Until != 0 && c.Until == at {
 			x.callFailed(c, &actor.Error{Kind: actor.Timeout, Err: errors.New("the time allowed for waiting is over")})
 		}
 	}

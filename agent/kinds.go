@@ -85,7 +85,7 @@ type Stopped struct {
 	Session  uint64
 	Changed  bool // a session was closed, or the thread terminated
 	Status   a2e.Status
-	Opened   []actor.ID // threads that were given work in that session
+	Opened   []actor.ID // threads that were given work in that session, if the stop was meant for it
 }
 
 // A Notice tells the host that a session was opened or that it ended.
@@ -112,6 +112,17 @@ type Answer struct {
 	Call     string
 	IsError  bool
 	Content  actor.Value
+	Ended    Ended // set when the answer goes out instead of a completion
+}
+
+// An Ended tells how a session of a child ended. It makes a completion of the answer to its parent's
+// await, for a parent that no longer waits.
+type Ended struct {
+	_msgpack struct{} `msgpack:",as_array"`
+	Session  uint64   // 0: no completion is due
+	Reason   StopReason
+	Name     string
+	Usage    []byte // JSON
 }
 
 // A Timer says which session a timer is about, and when it was to fire: it counts only while the

@@ -117,27 +117,29 @@ func (x *turn) stop(s *Stop) {
 	for _, f := range s.Floors {
 		h.floor(f)
 	}
-	reported := h.Session
-	change := false
+	meant := len(s.Openers) == 0 || h.openedBy(s.Openers)
+	stopped := Stopped{Cascade: s.Cascade, Session: h.Session}
+	if meant {
+		stopped.Opened = h.Opened
+	}
 	switch {
 	case s.Terminate:
-		change = x.terminate()
-	case len(s.Openers) > 0 && !h.openedBy(s.Openers):
+		stopped.Changed = x.terminate()
+	case !meant:
 	case h.Open:
 		x.end(StopCancelled, actor.Value{}, "")
 		x.event("cancelled", ended{h.Session})
-		change = true
+		stopped.Changed = true
 	case h.Session == 0 && h.Reason == "":
 		h.Reason = StopCancelled
 		h.Unseen = 0
 		x.notice(false)
 		x.statusChanged()
 		x.event("cancelled", ended{h.Session})
-		change = true
+		stopped.Changed = true
 	}
-	x.send(x.hostOf(), actor.LaneHost, KindStopped, "", &Stopped{
-		Cascade: s.Cascade, Session: reported, Changed: change, Status: h.status(), Opened: h.Opened,
-	})
+	stopped.Status = h.status()
+	x.send(x.hostOf(), actor.LaneHost, KindStopped, "", &stopped)
 }
 
 // ended is the content of the events cancelled and terminated.
@@ -154,11 +156,10 @@ func (x *turn) terminate() bool {
 	if h.Open {
 		x.end(StopTerminated, actor.Value{}, "the subagent was terminated")
 	} else {
-		h.Unseen = 0
+		h.Reason, h.Unseen = StopTerminated, 0
 		x.notice(false)
 		x.statusChanged()
 	}
-	h.Reason = StopTerminated
 	x.event("terminated", ended{h.Session})
 	return true
 }
@@ -174,9 +175,10 @@ func (h *head) floor(f Opener) {
 	h.Floors = append(h.Floors, f)
 }
 
+// openedBy reports whether one of the openers opened the last session.
 func (h *head) openedBy(openers []Opener) bool {
 	for _, o := range openers {
-		if h.Open && h.Opener.ID == o.ID && h.Opener.Session <= o.Session {
+		if h.Opener.ID == o.ID && h.Opener.Session <= o.Session {
 			return true
 		}
 	}
@@ -197,6 +199,6 @@ func (x *turn) timer(t *Timer) {
 	case name == timerSleep && t.At == h.SleepUntil:
 		h.SleepUntil = 0
 	case strings.HasPrefix(name, timerCall):
-		x.callTimeout(strings.TrimPrefix(name, timerCall))
+		x.callTimeout(strings.TrimPrefix(name, timerCall), t.At)
 	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -96,7 +97,7 @@ func (x *turn) newJob(kind string, body []byte) uint64 {
 // job takes the outcome of a job. One that is no longer waited for changes nothing.
 func (x *turn) job(a *JobAnswer) {
 	h := &x.head
-	if !h.Open {
+	if !h.Open || a.N == 0 {
 		return
 	}
 	if a.N == h.Job {
@@ -106,7 +107,11 @@ func (x *turn) job(a *JobAnswer) {
 	}
 	for i := range h.Calls {
 		if c := &h.Calls[i]; c.Job == a.N && !c.Done {
-			x.callDone(c, a.Content, a.Err != "")
+			if a.Err != "" && a.Content.IsZero() {
+				x.callFailed(c, &actor.Error{Kind: actor.RuntimeError, Err: errors.New(a.Err)})
+			} else {
+				x.callDone(c, a.Content, a.Err != "")
+			}
 			return
 		}
 	}
@@ -132,6 +137,10 @@ func (x *turn) stepDone(a *JobAnswer) {
 	case s.Fail != "":
 		x.end(StopFail, actor.Value{}, s.Fail)
 	case s.Done:
+		if _, err := a2e.Encode(&a2e.AwaitResp{Result: s.Result.JSON}); err != nil {
+			x.end(StopError, actor.Value{}, "the model's result can't be told: "+err.Error())
+			return
+		}
 		x.end(StopDone, s.Result, "")
 	default:
 		if s.Sleep > 0 {
@@ -169,36 +178,59 @@ func (x *turn) end(reason StopReason, result actor.Value, why string) {
 		x.event("timeout", changed{h.status(), h.Session, reason, why, h.Step, x.birth.Config.MaxSteps})
 	}
 	x.statusChanged()
-	if reason != StopCancelled && reason != StopTerminated {
+	if h.tells() {
 		x.complete(told)
 	}
 }
 
-// answerWaiters tells everyone who waits, and reports whether the parent thread was among them.
+// answerWaiters tells everyone who waits, and reports whether the parent thread was among them. The
+// last answer to the parent says how the session ended, should the parent no longer wait.
 func (x *turn) answerWaiters() (parentTold bool) {
-	for _, w := range x.head.Waiters {
+	last := -1
+	for i, w := range x.head.Waiters {
+		if w.Asker.Call != "" && w.From == x.head.Lineage.Parent() {
+			last = i
+		}
+	}
+	for i, w := range x.head.Waiters {
 		resp := x.head.outcome()
 		resp.Envelope = Around(w.Asker, timeOf(x.now))
-		x.replyWaiter(w, &resp)
-		if w.Asker.Call != "" && w.From == x.head.Lineage.Parent() {
-			parentTold = true
+		if i == last && x.head.tells() {
+			x.answerParent(w, &resp)
+		} else {
+			x.replyWaiter(w, &resp)
 		}
 	}
 	x.head.Waiters = nil
-	return parentTold
+	return last >= 0
+}
+
+// answerParent is the answer to the await of the parent thread, in place of a completion.
+func (x *turn) answerParent(w waiter, resp *a2e.AwaitResp) {
+	data, err := a2e.Encode(resp)
+	if err != nil {
+		panic("agent: encode outcome: " + err.Error())
+	}
+	answer := Answer{Call: w.Asker.Call, Content: actor.Value{JSON: data}, Ended: x.ended()}
+	x.effect(actor.Effect{Kind: actor.EffectSend, To: actor.Address{ID: w.From}, Lane: actor.LaneCtl, Name: KindAnswer, Body: Pack(&answer)})
+}
+
+// tells reports whether the owner is told of the session's end.
+func (h *head) tells() bool { return h.Reason != StopCancelled && h.Reason != StopTerminated }
+
+func (x *turn) ended() Ended {
+	return Ended{Session: x.head.Session, Reason: x.head.Reason, Name: x.birth.Config.Name, Usage: x.head.usage()}
 }
 
 // complete delivers the outcome to the owner: into the mail of an agent outside, or into the inbox of a
 // thread, unless that thread waited for it and has it as its tool's result.
 func (x *turn) complete(told bool) {
 	l := x.head.Lineage
-	if len(l.Ancestors) == 0 {
+	if len(l.Ancestors) == 0 || told && !l.ParentOutside() {
 		return
 	}
-	resp := x.head.outcome()
-	resp.Reference, resp.Session, resp.StopReason = Reference(l.ID), x.head.Session, string(x.head.Reason)
-	resp.Usage = x.head.usage()
-	data, err := a2e.Encode(&resp)
+	resp, end := x.head.outcome(), x.ended()
+	data, err := end.around(l.ID, &resp)
 	if err != nil {
 		panic("agent: encode completion: " + err.Error())
 	}
@@ -206,21 +238,23 @@ func (x *turn) complete(told bool) {
 		x.effect(actor.Effect{Kind: actor.EffectMail, To: actor.Address{ID: l.Parent()}, Name: fmt.Sprint(x.head.Session), Body: data})
 		return
 	}
-	if told {
-		return
-	}
-	failed := x.head.Reason != StopDone
-	c := Completion{Session: x.head.Session, Failed: failed, Name: x.birth.Config.Name, Content: actor.Value{JSON: withText(data, x.head.notice())}}
-	x.send(actor.Address{ID: l.Parent()}, actor.LaneA, KindCompletion, "", &c)
+	x.send(actor.Address{ID: l.Parent()}, actor.LaneA, KindCompletion, "", end.completion(l.ID, &resp, data))
 }
 
-// notice is the text of S1 §6.2.
-func (h *head) notice() string {
-	ref := Reference(h.Lineage.ID)
-	if h.Reason != StopDone {
-		return "Subagent (reference: " + ref + ") has failed with the following error:\n\n" + h.Error
+// around encodes resp, by which id told its end, as an owner gets it.
+func (e *Ended) around(id actor.ID, resp *a2e.AwaitResp) ([]byte, error) {
+	resp.Envelope = a2e.Envelope{}
+	resp.Reference, resp.Session, resp.StopReason, resp.Usage = Reference(id), e.Session, string(e.Reason), e.Usage
+	return a2e.Encode(resp)
+}
+
+// completion adds the text of S1 §6.2 to what around gave.
+func (e *Ended) completion(id actor.ID, resp *a2e.AwaitResp, data []byte) *Completion {
+	text := "Subagent (reference: " + Reference(id) + ") has returned the following result:\n\n" + string(resp.Result)
+	if e.Reason != StopDone {
+		text = "Subagent (reference: " + Reference(id) + ") has failed with the following error:\n\n" + resp.Error
 	}
-	return "Subagent (reference: " + ref + ") has returned the following result:\n\n" + string(h.Result.JSON)
+	return &Completion{Session: e.Session, Failed: e.Reason != StopDone, Name: e.Name, Content: actor.Value{JSON: withText(data, text)}}
 }
 
 // withText adds the member "text" to a JSON object that is not empty.

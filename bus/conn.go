@@ -43,7 +43,8 @@ type Conn struct {
 	NC *nats.Conn
 	JS jetstream.JetStream
 
-	api string // the prefix of JetStream's API, "$JS.API." unless there is a domain
+	sender *sender
+	api    string // the prefix of JetStream's API, "$JS.API." unless there is a domain
 }
 
 // Connect connects. The kind is unavailable when no server answers in time; the error names the URL
@@ -65,6 +66,11 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		nc.Close()
 		return nil, wrap(op, "open JetStream", err)
 	}
+	if c.sender, err = newSender(nc); err != nil {
+		nc.Close()
+		return nil, wrap(op, "listen for acknowledgements", err)
+	}
+	nc.SetDisconnectErrHandler(func(*nats.Conn, error) { c.sender.disconnected() })
 	return c, nil
 }
 
@@ -128,8 +134,6 @@ func dial(cfg Config, opts []nats.Option) (nc *nats.Conn, s natscontext.Settings
 // openJetStream honours the domain or the prefix of a saved context.
 func (c *Conn) openJetStream(s natscontext.Settings) (err error) {
 	opts := []jetstream.JetStreamOpt{
-		jetstream.WithPublishAsyncMaxPending(maxUnacked),
-		jetstream.WithPublishAsyncTimeout(publishTimeout),
 		jetstream.WithDefaultTimeout(requestTimeout),
 	}
 	switch {
@@ -156,6 +160,7 @@ func (c *Conn) Close() {
 		_ = c.NC.FlushTimeout(time.Second)
 	}
 	c.NC.Close()
+	c.sender.close()
 }
 
 // redact takes user, password and token out of a list of URLs.

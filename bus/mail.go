@@ -68,7 +68,7 @@ func (c *Conn) DeadLetter(names subjects.Names, id actor.ID, reason, subject str
 		text, err = json.Marshal(letter)
 	}
 	if err != nil {
-		return &ack{done: true, err: wrap("bus.DeadLetter", "encode", err)}
+		return refused(wrap("bus.DeadLetter", "encode", err))
 	}
 	return c.Send(names.Dead(id), text)
 }

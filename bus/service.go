@@ -32,11 +32,11 @@ type Request struct {
 // arrived, and returns nil; no call of handle begins later. It fails when it can't start:
 // schema_violation for a version that is not like 1.2.3, unavailable without a connection.
 //
-// handle is called one request at a time and must not block. The service is a NATS micro service
+// open is called once requests arrive. handle is called one request at a time and must not block. The service is a NATS micro service
 // named like the namespace: "nats micro ls" shows it. A request whose subject names no valid agent
 // is answered with the service error 400; one whose reply subject the runtime must not publish to
 // is dropped, since any answer would go there.
-func (c *Conn) ServeA2E(ctx context.Context, names subjects.Names, version string, handle func(Request)) error {
+func (c *Conn) ServeA2E(ctx context.Context, names subjects.Names, version string, open func(), handle func(Request)) error {
 	const op = "bus.ServeA2E"
 	s := &service{names: names, handle: handle}
 	ms, err := micro.AddService(c.NC, micro.Config{
@@ -52,6 +52,7 @@ func (c *Conn) ServeA2E(ctx context.Context, names subjects.Names, version strin
 		err = c.NC.FlushTimeout(flushTimeout)
 	}
 	if err == nil {
+		open()
 		<-ctx.Done()
 	}
 	stopErr := ms.Stop()

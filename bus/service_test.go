@@ -23,7 +23,7 @@ func newMsg(subject, header, value string) *nats.Msg {
 // serveA2E runs the service until the test ends, once it answers.
 func serveA2E(t *testing.T, conn *bus.Conn, names subjects.Names, handle func(bus.Request)) (stop func()) {
 	t.Helper()
-	stop = serve(t, func(ctx context.Context) error { return conn.ServeA2E(ctx, names, "1.2.3", handle) })
+	stop = serve(t, func(ctx context.Context) error { return conn.ServeA2E(ctx, names, "1.2.3", func() {}, handle) })
 	natstest.Await(t, "the service answers", func() bool {
 		_, err := conn.Request(natstest.Context(t), "$SRV.PING."+names.Namespace(), nil)
 		return err == nil
@@ -72,7 +72,7 @@ func TestServeA2E(t *testing.T) {
 	stop()
 	_, err = asker.Request(ctx, names.A2E("x"), nil)
 	wantKind(t, "after the service has stopped", err, actor.Unavailable)
-	err = conn.ServeA2E(ctx, names, "not a version", func(bus.Request) {})
+	err = conn.ServeA2E(ctx, names, "not a version", func() {}, func(bus.Request) {})
 	wantKind(t, "a version that is none", err, actor.SchemaViolation)
 }
 

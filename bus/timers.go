@@ -41,7 +41,7 @@ func (t Timers) SetTimer(id actor.ID, name string, at time.Time, body []byte) ac
 		jetstream.ScheduleTargetHeader: {t.names.Fired(id, name)},
 		jetstream.ScheduleTTLHeader:    {seconds(firedAge)},
 	}}
-	return t.conn.publish(m, once)
+	return t.conn.SendMsg(m)
 }
 
 // ClearTimer removes a timer. It is ordered with the SetTimers before it on the same connection. One
@@ -52,7 +52,7 @@ func (t Timers) ClearTimer(id actor.ID, name string) actor.Ack {
 		jetstream.MsgRollup:    {jetstream.MsgRollupSubject},
 		jetstream.MsgTTLHeader: {seconds(clearedAge)},
 	}}
-	return t.conn.publish(m, once)
+	return t.conn.SendMsg(m)
 }
 
 func seconds(d time.Duration) string { return strconv.Itoa(int(d/time.Second)) + "s" }

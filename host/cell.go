@@ -46,7 +46,9 @@ type cell struct {
 	full    uint64 // of the record at which the table being written begins
 	rev     uint64 // of the registry entry
 	stale   bool   // the entry may have a later revision
+	kept    kept   // answers that the record holds
 	cursor  actor.Cursor
+	sent    chan struct{} // closed when the turn under way has sent everything; nil in a takeover
 	ledger  ledger
 	history history
 	poison  poison
@@ -212,8 +214,11 @@ func (c *cell) turn(ctx context.Context, batch []actor.Envelope) error {
 		if err != nil {
 			return err
 		}
+		c.sent = make(chan struct{})
 		c.start(&turn, firstSeq(batch))
-		if err := c.send(ctx, record, c.seq); err != nil {
+		err = c.send(ctx, record, c.seq)
+		close(c.sent)
+		if err != nil {
 			return err
 		}
 		more = turn.More
@@ -243,7 +248,7 @@ func (c *cell) decide(ctx context.Context, batch []actor.Envelope) (turn actor.T
 	defer func() {
 		if r := recover(); r != nil {
 			c.p.h.Log.Error().Str("actor", c.addr.String()).Interface("panic", r).Bytes("stack", debug.Stack()).Msg("a decision panicked")
-			err = c.suspect(batch, fmt.Sprintf("panic: %v", r), 1)
+			err = c.suspect(batch, actor.RuntimeError, fmt.Sprintf("panic: %v", r), 1)
 		}
 	}()
 	return c.machine.Decide(in), nil
@@ -266,6 +271,7 @@ func (c *cell) record(ctx context.Context, batch []actor.Envelope, turn *actor.T
 			took = append(took, actor.Taken{From: e.From, ID: e.ID})
 		}
 	}
+	answers := c.kept.next(turn, c.addr.Host)
 	base := c.base
 	if turn.Rebase {
 		base = c.full
@@ -276,10 +282,11 @@ func (c *cell) record(ctx context.Context, batch []actor.Envelope, turn *actor.T
 	r := &actor.Record{
 		V: actor.RecordVersion, At: time.Now().UnixMicro(), By: c.p.h.Member, Cursor: cursor, Rev: c.rev, Base: base,
 		Head: head, Delta: turn.Delta, Took: took, Entries: turn.Entries, Effects: turn.Effects,
+		Answers: answers.list, Spilled: answers.spilled,
 	}
 	data := agent.Pack(r)
 	if len(data) > actor.MaxRecord {
-		return nil, c.suspect(batch, fmt.Sprintf("%s: a record of %d bytes", actor.TooLarge, len(data)), maxPanics)
+		return nil, c.suspect(batch, actor.TooLarge, fmt.Sprintf("a record of %d bytes", len(data)), maxPanics)
 	}
 	seq, err := c.p.h.Store.Journal.Append(c.addr, c.seq, data).Wait(ctx)
 	if err != nil {
@@ -291,14 +298,12 @@ func (c *cell) record(ctx context.Context, batch []actor.Envelope, turn *actor.T
 	if c.base = base; base == 0 && c.addr.Host {
 		c.base = seq
 	}
-	c.seq, c.cursor = seq, cursor
+	c.seq, c.cursor, c.kept = seq, cursor, answers
 	for i := range batch {
 		c.ledger.add(&batch[i])
 	}
-	for i := range turn.Effects {
-		if e := &turn.Effects[i]; e.Kind == actor.EffectAnswer {
-			c.ledger.answered(e.Name, e.Body)
-		}
+	for _, a := range answers.fresh {
+		c.ledger.answered(a.Key, a.Body)
 	}
 	c.history.add(turn.Entries)
 	c.poison.clear()

@@ -34,7 +34,7 @@ type visit struct {
 // serveDoor answers A2E requests until ctx ends.
 func (h *Host) serveDoor(ctx context.Context) error {
 	workers := make(chan struct{}, doorWorkers)
-	return h.Conn.ServeA2E(ctx, h.Names, h.Version, func(r bus.Request) {
+	return h.Conn.ServeA2E(ctx, h.Names, h.Version, func() { close(h.open) }, func(r bus.Request) {
 		v := &visit{h: h, caller: r.Agent, reply: r.Reply}
 		req, err := a2e.Decode(r.Data)
 		if err != nil {
@@ -90,6 +90,10 @@ func (v *visit) answer(msg a2e.Message) {
 		return
 	}
 	data, err := a2e.Encode(msg)
+	if limit := v.h.Conn.MaxPayload(); err == nil && int64(len(data)) > limit {
+		large := &actor.Error{Kind: actor.TooLarge, Err: fmt.Errorf("the answer has %d bytes, more than the server takes; ask for less at a time", len(data))}
+		data, err = a2e.Encode(a2e.NewError(v.env, time.Now(), large))
+	}
 	if err != nil {
 		v.h.Log.Error().Err(err).Msg("an answer can't be encoded")
 		return
@@ -119,9 +123,19 @@ func (v *visit) route(ctx context.Context, req a2e.Request) error {
 	case *a2e.TerminateReq:
 		return v.toHost(ctx, agent.KindTerminate, nil, &agent.Target{ID: m.SubagentID})
 	case *a2e.MergeReq:
+		if n := idBytes(m.SubagentIDs); n > actor.MaxInline {
+			return &actor.Error{Kind: actor.TooLarge, Field: "subagent_ids", Err: fmt.Errorf("%d bytes of ids, at most %d are taken", n, actor.MaxInline)}
+		}
 		return v.toHost(ctx, agent.KindMerge, m, &agent.Merge{IDs: m.SubagentIDs, Strategy: m.Strategy})
 	}
 	return &actor.Error{Kind: actor.InvalidMessage, Field: "type", Err: fmt.Errorf("%s is not served", req.Type())}
+}
+
+func idBytes(ids []actor.ID) (n int) {
+	for _, id := range ids {
+		n += len(id) + 1
+	}
+	return n
 }
 
 // toHost sends an envelope to the host of the caller's tree. keyed is the request if its id is an

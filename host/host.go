@@ -71,8 +71,10 @@ type Host struct {
 	notices  *notices
 	timers   bus.Timers
 	lineages lineages
+	births   births
 	slots    chan struct{} // one for each job that may run
 	ready    chan struct{}
+	open     chan struct{} // closed once the door is
 	isReady  sync.Once
 
 	mu        sync.Mutex
@@ -91,6 +93,7 @@ func New(cfg Config) (*Host, error) {
 		Config:   cfg,
 		slots:    make(chan struct{}, cfg.Running),
 		ready:    make(chan struct{}),
+		open:     make(chan struct{}),
 		owned:    map[int]*partition{},
 		lineages: lineages{known: map[actor.ID]actor.Lineage{}},
 	}

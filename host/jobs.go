@@ -38,6 +38,9 @@ func (c *cell) start(turn *actor.Turn, first uint64) {
 		}
 	}
 	for _, job := range turn.Jobs {
+		if c.jobs[job.N] != nil {
+			continue // a turn that is taken again: it runs
+		}
 		ctx, cancel := context.WithCancel(c.p.ctx)
 		c.jobs[job.N] = cancel
 		work := c.work(job)
@@ -96,7 +99,7 @@ func (c *cell) step(t *agent.Thread) func(context.Context) agent.JobAnswer {
 	session, step, steps, task := t.At()
 	entries, complete := c.history.entries, c.history.complete
 	from, to := t.BirthAt(), c.seq
-	h := c.p.h
+	h, sent := c.p.h, c.sent
 	return func(ctx context.Context) agent.JobAnswer {
 		m, err := h.Models.Lookup(config.Model)
 		if err != nil {
@@ -112,7 +115,9 @@ func (c *cell) step(t *agent.Thread) func(context.Context) agent.JobAnswer {
 			Thread: lineage.ID, Session: session, Step: step, Config: config,
 			Progress: func(text string) {
 				said = text
-				h.progress(lineage, session, step, text)
+				if after(ctx, sent) {
+					h.progress(lineage, session, step, text)
+				}
 			},
 		}
 		if err := h.fill(ctx, r, entries, steps, task); err != nil {
@@ -128,6 +133,20 @@ func (c *cell) step(t *agent.Thread) func(context.Context) agent.JobAnswer {
 		}
 		s.Progress = said
 		return agent.JobAnswer{Step: s}
+	}
+}
+
+// after waits for what was begun with a turn to be sent: a step may tell of its progress while the events
+// that say that it began are still under way. It reports false when ctx ended first.
+func after(ctx context.Context, sent chan struct{}) bool {
+	if sent == nil {
+		return true // a takeover sends first and starts the jobs then
+	}
+	select {
+	case <-sent:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
@@ -54,6 +55,52 @@ func (l *ledger) answered(key string, body []byte) {
 		l.all = false
 	}
 	l.answers[key] = s
+}
+
+const (
+	maxKept      = 8    // answers in a thread's record
+	maxKeptBytes = 1024 // of one of them
+	keepAnswers  = 24 * time.Hour
+)
+
+// kept is the latest answers of a thread, which stand in its records: most threads are asked few
+// things, and these need no write and no look-up of their own. What has no room there spills into
+// the bucket of keys, as all answers of a host do.
+type kept struct {
+	list    []actor.Answered
+	spilled bool
+	fresh   []actor.Answered // those of the present turn
+}
+
+// next gives what the record of turn keeps. It takes the answers that stay here out of the turn's
+// effects, and adds those that have to leave.
+func (k kept) next(turn *actor.Turn, isHost bool) kept {
+	now := time.Now()
+	n := kept{spilled: k.spilled, list: slices.DeleteFunc(slices.Clone(k.list), func(a actor.Answered) bool {
+		return now.Sub(time.UnixMicro(a.At)) > keepAnswers
+	})}
+	var effects []actor.Effect
+	for _, e := range turn.Effects {
+		if e.Kind != actor.EffectAnswer {
+			effects = append(effects, e)
+			continue
+		}
+		a := actor.Answered{Key: e.Name, At: now.UnixMicro(), Body: e.Body}
+		n.fresh = append(n.fresh, a)
+		if isHost || len(e.Body) > maxKeptBytes {
+			n.spilled = true
+			effects = append(effects, e)
+			continue
+		}
+		n.list = append(n.list, a)
+	}
+	for len(n.list) > maxKept {
+		n.spilled = true
+		effects = append(effects, actor.Effect{Kind: actor.EffectAnswer, Name: n.list[0].Key, Body: n.list[0].Body})
+		n.list = n.list[1:]
+	}
+	turn.Effects = effects
+	return n
 }
 
 // seen reports whether the envelope was taken before.

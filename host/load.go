@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/agent"
@@ -18,11 +19,11 @@ func (c *cell) load(ctx context.Context) error {
 	if c.machine != nil {
 		return nil
 	}
-	last, err := c.p.h.Store.Journal.Last(ctx, c.addr)
+	last, err := c.last(ctx)
 	if c.addr.Host && errors.Is(err, actor.NotFound) {
 		c.machine = NewTree(c.addr.ID, c.p.h.Limits)
 		c.seq, c.base, c.rev, c.cursor, c.redrive = 0, 0, 0, actor.Cursor{}, false
-		c.ledger = newLedger(0, true)
+		c.ledger, c.kept = newLedger(0, true), kept{}
 		return nil
 	}
 	if err != nil {
@@ -42,7 +43,11 @@ func (c *cell) load(ctx context.Context) error {
 		c.base = last.Seq
 	}
 	newborn := r.Cursor == (actor.Cursor{}) && !c.addr.Host && len(r.Took) == 0
-	c.ledger = newLedger(last.Seq, newborn)
+	c.ledger = newLedger(last.Seq, !r.Spilled && !c.addr.Host)
+	c.kept = kept{list: r.Answers, spilled: r.Spilled}
+	for _, a := range r.Answers {
+		c.ledger.answered(a.Key, a.Body)
+	}
 	c.history = history{complete: newborn}
 	mark := c.p.watermark()
 	if c.redrive = c.redrive || r.Cursor.Ctl > mark || r.Cursor.Queue > mark; c.redrive {
@@ -55,6 +60,46 @@ func (c *cell) load(ctx context.Context) error {
 	}
 	c.machine = machine
 	return nil
+}
+
+// last reads the last record. The birth of a thread that this process has just made need not be read: if it
+// is no longer the last record, the next append is refused, and then the journal is read.
+func (c *cell) last(ctx context.Context) (store.Message, error) {
+	if m, ok := c.p.h.births.take(c.addr.ID); ok && !c.addr.Host {
+		return m, nil
+	}
+	return c.p.h.Store.Journal.Last(ctx, c.addr)
+}
+
+// births holds the births that this process has made lately.
+type births struct {
+	mu         sync.Mutex
+	young, old map[actor.ID]store.Message
+}
+
+// maxBirths is how many births are held, twice.
+const maxBirths = 4096
+
+func (b *births) put(id actor.ID, m store.Message) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.young == nil || len(b.young) >= maxBirths {
+		b.young, b.old = map[actor.ID]store.Message{}, b.young
+	}
+	b.young[id] = m
+}
+
+// take gives a birth away: it is good for one activation.
+func (b *births) take(id actor.ID) (store.Message, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m, ok := b.young[id]
+	if !ok {
+		m, ok = b.old[id]
+	}
+	delete(b.young, id)
+	delete(b.old, id)
+	return m, ok
 }
 
 // restore makes the machine from the last record.

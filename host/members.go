@@ -98,7 +98,15 @@ func (h *Host) round(ctx context.Context, seen map[int]watch) error {
 	}
 	wg.Wait()
 	if complete && len(h.ownedNumbers()) == len(mine) {
-		h.isReady.Do(func() { close(h.ready) })
+		h.isReady.Do(func() {
+			h.background.Go(func() {
+				select {
+				case <-h.open:
+					close(h.ready)
+				case <-ctx.Done():
+				}
+			})
+		})
 	}
 	h.compact(ctx, held)
 	return nil

@@ -3,7 +3,9 @@ package host
 import (
 	"errors"
 
+	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
 )
 
 // maxPanics is how often one envelope may make a decision panic before it is a dead letter.
@@ -14,6 +16,7 @@ type poison struct {
 	seq   uint64
 	id    actor.EnvelopeID
 	count int
+	kind  actor.Kind
 	why   string
 }
 
@@ -36,14 +39,14 @@ func (p *poison) clear() { *p = poison{} }
 
 // suspect notes that batch could not be decided or recorded. One of several envelopes is found by
 // deciding them one by one.
-func (c *cell) suspect(batch []actor.Envelope, why string, weight int) error {
+func (c *cell) suspect(batch []actor.Envelope, kind actor.Kind, why string, weight int) error {
 	c.mu.Lock()
 	c.single = true
 	c.mu.Unlock()
 	if len(batch) > 1 {
 		return errors.New(why)
 	}
-	p := poison{why: why}
+	p := poison{kind: kind, why: why}
 	if len(batch) == 1 {
 		p.seq, p.id = batch[0].Seq, batch[0].ID
 	}
@@ -55,13 +58,19 @@ func (c *cell) suspect(batch []actor.Envelope, why string, weight int) error {
 	return errors.New(why)
 }
 
-// deadLetter gives up on the one envelope of the batch: it goes to the dead letters, and what it met
-// fails.
+// deadLetter gives up on the one envelope of the batch: it goes to the dead letters, what it met fails,
+// and whoever asked is told. A body that would make this record too large as well is left out.
 func (c *cell) deadLetter(in actor.Input, why string) actor.Turn {
 	turn := c.machine.Fail(in, why)
 	if len(in.Batch) == 1 {
 		e := &in.Batch[0]
-		turn.Effects = append(turn.Effects, actor.Effect{Kind: actor.EffectDead, To: c.addr, Name: why, Body: e.Body})
+		dead := actor.Effect{Kind: actor.EffectDead, To: c.addr, Name: why, Body: e.Body}
+		if len(dead.Body) > actor.MaxInline {
+			dead.Body = nil
+		}
+		turn.Effects = append(turn.Effects, dead)
+		err := &actor.Error{ID: c.addr.ID, Kind: c.poison.kind, Err: errors.New(why)}
+		agent.Reply(&turn, e, a2e.NewError(agent.RequestOf(e.Asker), in.Now, err), false)
 	}
 	c.mu.Lock()
 	c.single = false

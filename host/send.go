@@ -149,8 +149,13 @@ func (c *cell) facts(r *actor.Record, j uint64) []write {
 		switch e.Kind {
 		case actor.EffectBirth:
 			writes = append(writes, write{
-				try:  func() actor.Ack { return c.p.h.Store.Journal.Append(e.To, 0, e.Body) },
-				done: already,
+				try: func() actor.Ack { return c.p.h.Store.Journal.Append(e.To, 0, e.Body) },
+				done: func(seq uint64, err error) error {
+					if err == nil {
+						c.p.h.births.put(e.To.ID, store.Message{Seq: seq, Data: e.Body})
+					}
+					return already(seq, err)
+				},
 			})
 		case actor.EffectRegistry:
 			writes = append(writes, c.register(j))

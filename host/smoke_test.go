@@ -31,7 +31,7 @@ func TestSmoke(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := store.New(store.Config{NC: conn.NC, JS: conn.JS, Names: names})
+	st, err := store.New(store.Config{NC: conn.NC, JS: conn.JS, Sender: conn, Names: names})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,11 +15,13 @@ type Limits struct {
 	MaxLive  int // live subagents in a tree, checked at spawn
 }
 
-// The table of a tree is written whole now and then, in parts, so that activation reads few records.
+// The table of a tree is written whole now and then, in parts, so that activation reads few records:
+// once the changes since the last time are more than the table itself, and more than fullAfter.
 const (
-	fullEvery = 64        // records
+	fullAfter = 128 << 10 // bytes of changes
 	fullPart  = 192 << 10 // bytes of table in one record
-	fullBytes = 256 << 10 // bytes of deltas
+	fullEvery = 1024      // records, however small
+	rowBytes  = 64        // about what a member takes
 )
 
 // A Tree is the state machine of a host actor: the single writer of what concerns a tree as a whole. It
@@ -223,7 +225,7 @@ func (x *treeTurn) closed(id actor.ID) {
 
 // delta encodes what changed in the table; now and then it is, or goes on with, the full table.
 func (x *treeTurn) delta() []byte {
-	if !x.writing && (x.records >= fullEvery || x.bytes > fullBytes) {
+	if !x.writing && (x.records >= fullEvery || x.bytes > max(fullAfter, rowBytes*len(x.members))) {
 		x.writing, x.out.Full = true, true
 		x.rest = make([]actor.ID, 0, len(x.members))
 		for id := range x.members {
@@ -236,7 +238,7 @@ func (x *treeTurn) delta() []byte {
 		for size := 0; len(x.rest) > 0 && size < fullPart; x.rest = x.rest[1:] {
 			if m := x.members[x.rest[0]]; m != nil {
 				x.touched[x.rest[0]] = true
-				size += 64
+				size += rowBytes
 				for _, a := range m.Lineage.Ancestors {
 					size += len(a)
 				}

@@ -139,11 +139,9 @@ func (b *Blobs) announce(ctx context.Context, ref Ref, id string, rev uint64) er
 	if err != nil {
 		return err
 	}
-	_, err = b.log.publish("", "", &nats.Msg{
-		Subject: b.metaSubject(ref.Name),
-		Header:  nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}},
-		Data:    data,
-	}, expect(rev)).Wait(ctx)
+	header := expect(rev)
+	header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	_, err = b.log.publish("", "", &nats.Msg{Subject: b.metaSubject(ref.Name), Header: header, Data: data}).Wait(ctx)
 	return err
 }
 

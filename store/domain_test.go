@@ -40,7 +40,7 @@ func TestDomain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := store.New(store.Config{NC: conn.NC, JS: js, Names: names})
+	s, err := store.New(store.Config{NC: conn.NC, JS: js, Sender: conn, Names: names})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func (e *env) open(t testing.TB, conn *bus.Conn, replicas int) *env {
 		t.Fatalf("create the streams: %v", err)
 	}
 	var err error
-	if e.Store, err = store.New(store.Config{NC: e.nc, JS: e.js, Names: e.names}); err != nil {
+	if e.Store, err = store.New(store.Config{NC: e.nc, JS: e.js, Sender: conn, Names: e.names}); err != nil {
 		t.Fatalf("New on a full Config: %v", err)
 	}
 	return e

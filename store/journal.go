@@ -31,7 +31,7 @@ type Journal struct {
 // journal that are appended one after the other are stored in that order or not at all; appends to
 // different journals do not wait for one another.
 func (j *Journal) Append(a actor.Address, last uint64, data []byte) actor.Ack {
-	return j.log.publish("store.Journal.Append", a.ID, &nats.Msg{Subject: j.names.Journal(a), Data: data}, expect(last))
+	return j.log.publish("store.Journal.Append", a.ID, &nats.Msg{Subject: j.names.Journal(a), Data: data, Header: expect(last)})
 }
 
 // Last reads the last record of a's journal. NotFound means that a has none.

@@ -38,7 +38,7 @@ func (k *Keys) Get(ctx context.Context, key string) (data []byte, found bool, er
 func (k *Keys) Put(key string, data []byte) actor.Ack {
 	const op = "store.Keys.Put"
 	if err := validKey(op, key); err != nil {
-		return refused{err}
+		return invalid{err}
 	}
 	return k.kv.put(op, "", key, data, expect(0))
 }

@@ -26,7 +26,7 @@ type Members struct{ kv bucket }
 
 // Beat says that a member lives. It returns once that is stored.
 func (m *Members) Beat(ctx context.Context, member Member) error {
-	_, err := m.kv.save(ctx, "store.Members.Beat", subjects.MemberKey(member.ID), member)
+	_, err := m.kv.save(ctx, "store.Members.Beat", subjects.MemberKey(member.ID), member, nil)
 	return err
 }
 

@@ -21,9 +21,16 @@ const (
 
 // A Config says where a Store finds its streams. All fields are required.
 type Config struct {
-	NC    *nats.Conn
-	JS    jetstream.JetStream // made on NC, with a time limit for asynchronous publishes
-	Names subjects.Names
+	NC     *nats.Conn
+	JS     jetstream.JetStream // made on NC
+	Sender Sender              // publishes on NC
+	Names  subjects.Names
+}
+
+// A Sender publishes to streams without waiting and without retries of its own. Its errors have Kinds:
+// that of a failed expectation is Conflict.
+type Sender interface {
+	SendMsg(m *nats.Msg) actor.Ack
 }
 
 func (c Config) validate() error {
@@ -33,6 +40,8 @@ func (c Config) validate() error {
 		missing = "NC"
 	case c.JS == nil:
 		missing = "JS"
+	case c.Sender == nil:
+		missing = "Sender"
 	case c.Names == subjects.Names{}:
 		missing = "Names"
 	default:
@@ -82,12 +91,13 @@ func New(c Config) (*Store, error) {
 type link struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
+	sender Sender
 	api    string // what API subjects begin with
 	domain string // what stands before "$KV." when the streams lie in another JetStream domain
 }
 
 func newLink(c Config) *link {
-	l := &link{nc: c.NC, js: c.JS, api: jetstream.DefaultAPIPrefix}
+	l := &link{nc: c.NC, js: c.JS, sender: c.Sender, api: jetstream.DefaultAPIPrefix}
 	switch o := c.JS.Options(); {
 	case o.Domain != "":
 		l.api = "$JS." + o.Domain + ".API."

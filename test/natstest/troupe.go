@@ -39,7 +39,7 @@ func StartTroupe(t testing.TB, cfg host.Config) *Troupe {
 	if err != nil {
 		t.Fatalf("lay the namespace out: %v", err)
 	}
-	st, err := store.New(store.Config{NC: conn.NC, JS: conn.JS, Names: names})
+	st, err := store.New(store.Config{NC: conn.NC, JS: conn.JS, Sender: conn, Names: names})
 	if err != nil {
 		t.Fatalf("open the store: %v", err)
 	}
@@ -55,7 +55,7 @@ func (tr *Troupe) StartHost(t testing.TB) {
 	t.Helper()
 	cfg := tr.cfg
 	cfg.Conn = InProcess(t, tr.Server)
-	st, err := store.New(store.Config{NC: cfg.Conn.NC, JS: cfg.Conn.JS, Names: cfg.Names})
+	st, err := store.New(store.Config{NC: cfg.Conn.NC, JS: cfg.Conn.JS, Sender: cfg.Conn, Names: cfg.Names})
 	if err != nil {
 		t.Fatalf("open the store: %v", err)
 	}

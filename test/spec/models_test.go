@@ -54,3 +54,11 @@ func next[T any](s *stage, what string, from <-chan T) T {
 		panic("unreachable")
 	}
 }
+
+// deaf is Step for a model that goes on when it is interrupted.
+func (g *gate) deaf(_ context.Context, r *model.Request) (*model.Response, error) {
+	g.entered <- string(r.Thread)
+	<-g.open
+	g.aborted <- string(r.Thread)
+	return &model.Response{Done: true, Result: json.RawMessage(`{"output":"too late"}`)}, nil
+}

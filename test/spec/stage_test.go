@@ -284,3 +284,19 @@ func (w *watch) names(id string) (names []string) {
 	}
 	return names
 }
+
+// eventually waits until LIST says a status.
+func (s *stage) eventually(agent, id, want string) {
+	s.t.Helper()
+	natstest.Await(s.t, id+" is "+want, func() bool { return s.status(agent, id) == want })
+}
+
+// count counts the events of a subagent by name.
+func (w *watch) count(id, name string) (n int) {
+	for _, e := range w.of(id) {
+		if e.text("event") == name {
+			n++
+		}
+	}
+	return n
+}

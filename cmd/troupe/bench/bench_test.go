@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+
 	"os"
 	"testing"
 
@@ -52,7 +53,9 @@ func TestQuick(t *testing.T) {
 		}
 		t.Logf("ceiling %.0f/s; delegate %.0f/s = %.3f; life %.0f/s = %.3f; writes spawn %.2f cycle %.2f", ceiling, rate, rate/ceiling, full, full/ceiling, a, b)
 		one, _ := r.single(ctx, 300)
+
 		two, err := p.single(ctx, ids[:300])
+
 		if err != nil {
 			t.Fatal(err)
 		}

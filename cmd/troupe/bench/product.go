@@ -58,7 +58,7 @@ func open(ctx context.Context, dir string, partitions int) (p *product, err erro
 	if err != nil {
 		return nil, err
 	}
-	if p.store, err = store.New(store.Config{NC: p.conn.NC, JS: p.conn.JS, Names: p.names}); err != nil {
+	if p.store, err = store.New(store.Config{NC: p.conn.NC, JS: p.conn.JS, Sender: p.conn, Names: p.names}); err != nil {
 		return nil, err
 	}
 	p.host, err = host.New(host.Config{

@@ -1,0 +1,128 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/troupehq/troupe/a2e"
+	"github.com/troupehq/troupe/actor"
+)
+
+// A SpawnRequest says what to spawn and where.
+type SpawnRequest struct {
+	Agent  a2e.SubagentConfig // zero fields are the defaults of the specification
+	Parent actor.ID           // the agent itself if empty, else a descendant of it
+}
+
+// Spawn makes a new subagent and gives its id.
+func (c *Client) Spawn(ctx context.Context, r SpawnRequest) (actor.ID, error) {
+	resp, err := answer[*a2e.SpawnResp](ctx, c, &a2e.SpawnReq{Agent: r.Agent, ParentAgentID: r.Parent})
+	if err != nil {
+		return "", err
+	}
+	return resp.SubagentID, nil
+}
+
+// Delegate gives a subagent a task. Whether the subagent took it is in the answer: one that has a
+// session open, or was terminated, does not.
+func (c *Client) Delegate(ctx context.Context, id actor.ID, task a2e.TaskDefinition) (*a2e.DelegateResp, error) {
+	return answer[*a2e.DelegateResp](ctx, c, &a2e.DelegateReq{SubagentID: id, Task: task})
+}
+
+// A Message is what one agent says to another.
+type Message struct {
+	From    actor.ID // the agent itself if empty, else a descendant of it
+	To      actor.ID
+	Type    string
+	Content json.RawMessage // any JSON
+}
+
+func (c *Client) from(m Message) actor.ID {
+	if m.From == "" {
+		return c.cfg.Agent
+	}
+	return m.From
+}
+
+// Send queues a message, which the recipient's model sees before its next step; it opens no session.
+// delivered means that it is durably queued, and is false for a terminated recipient.
+func (c *Client) Send(ctx context.Context, m Message) (delivered bool, err error) {
+	resp, err := answer[*a2e.MessageResp](ctx, c, &a2e.MessageReq{
+		FromSubagentID: c.from(m), ToSubagentID: m.To,
+		Message: a2e.MessagePayload{Type: m.Type, Content: m.Content},
+	})
+	return err == nil && resp.Delivered, err
+}
+
+// Publish puts a message into a thread's inbox without a host's word on it; an idle thread opens a
+// session for it. It returns the message's place in the inbox stream once it is stored. It is tried
+// once: an Unavailable one may have been stored all the same, and comes twice if it is published
+// again. A message that the thread can't take becomes a dead letter.
+func (c *Client) Publish(ctx context.Context, m Message) (seq uint64, err error) {
+	const op = "client.Publish"
+	ctx, cancel := c.within(ctx, nil)
+	defer cancel()
+	data, err := json.Marshal(struct {
+		Type    string          `json:"type,omitempty"`
+		Content json.RawMessage `json:"content"`
+	}{m.Type, m.Content})
+	if err != nil {
+		return 0, &actor.Error{Op: op, ID: m.To, Kind: actor.SchemaViolation, Field: "content", Err: err}
+	}
+	seq, err = c.cfg.Conn.Send(c.cfg.Names.Inbox(m.To, actor.LaneA, c.from(m)), data).Wait(ctx)
+	if err != nil {
+		return 0, &actor.Error{Op: op, ID: m.To, Kind: actor.KindOf(err), Err: err}
+	}
+	return seq, nil
+}
+
+// A ListRequest filters a list. Zero fields do not.
+type ListRequest struct {
+	Status []a2e.Status
+	Parent actor.ID
+	Limit  int // of the whole list
+}
+
+// List gives the agent's subagents, all below it, in creation order.
+func (c *Client) List(ctx context.Context, r ListRequest) ([]a2e.SubagentInfo, error) {
+	ctx, cancel := c.within(ctx, nil)
+	defer cancel()
+	all := []a2e.SubagentInfo{}
+	req := a2e.ListReq{Status: r.Status, ParentAgentID: r.Parent}
+	for {
+		if r.Limit > 0 {
+			req.Limit = min(r.Limit-len(all), a2e.MaxListLimit)
+		}
+		page := req
+		resp, err := answer[*a2e.ListResp](ctx, c, &page)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, resp.Subagents...)
+		if resp.Cursor == "" || r.Limit > 0 && len(all) >= r.Limit {
+			return all, nil
+		}
+		req.Cursor = resp.Cursor
+	}
+}
+
+// Merge combines the results of the subagents that completed; the merged result lists the others as
+// skipped. It waits as long as ctx allows.
+func (c *Client) Merge(ctx context.Context, strategy a2e.Strategy, ids ...actor.ID) (json.RawMessage, error) {
+	resp, err := answer[*a2e.MergeResp](ctx, c, &a2e.MergeReq{SubagentIDs: ids, Strategy: strategy})
+	if err != nil {
+		return nil, err
+	}
+	return c.inline(ctx, resp.MergedResult)
+}
+
+// Cancel stops a subagent and everything below it, or everything below the agent itself. It returns
+// when all of them have stopped. The event is the protocol's own when there was something to stop.
+func (c *Client) Cancel(ctx context.Context, id actor.ID) (*a2e.Event, error) {
+	return answer[*a2e.Event](ctx, c, &a2e.CancelReq{SubagentID: id})
+}
+
+// Terminate ends a subagent and everything below it for good, as Cancel stops it.
+func (c *Client) Terminate(ctx context.Context, id actor.ID) (*a2e.Event, error) {
+	return answer[*a2e.Event](ctx, c, &a2e.TerminateReq{SubagentID: id})
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rs/zerolog"
+
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/bus"
+	"github.com/troupehq/troupe/client"
+	"github.com/troupehq/troupe/host"
+	"github.com/troupehq/troupe/store"
+	"github.com/troupehq/troupe/subjects"
+)
+
+// names are those of the namespace that was asked for.
+func (a *app) names() (subjects.Names, error) {
+	names, err := subjects.New(a.namespace)
+	if err != nil {
+		return names, usage(err)
+	}
+	return names, nil
+}
+
+// asks connects, makes the client and lets the command work with it.
+func (a *app) asks(what func(ctx context.Context, c *client.Client, args []string) error) func(context.Context, []string) error {
+	return func(ctx context.Context, args []string) error {
+		names, err := a.names()
+		if err != nil {
+			return err
+		}
+		conn, err := bus.Connect(ctx, bus.Config{URL: a.url, Context: a.context, Name: "troupe " + a.agent})
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		c, err := newClient(conn, names, a.agent)
+		if err != nil {
+			return err
+		}
+		if a.key != "" {
+			c = c.WithKey(a.key)
+		}
+		return what(ctx, c, args)
+	}
+}
+
+func newClient(conn *bus.Conn, names subjects.Names, agent string) (*client.Client, error) {
+	c, err := client.New(client.Config{Conn: conn, Names: names, Agent: actor.ID(agent)})
+	if errors.Is(err, actor.SchemaViolation) {
+		return nil, usage(err)
+	}
+	return c, err
+}
+
+// A process is a host that runs in this process.
+type process struct {
+	stop context.CancelFunc
+	done chan error
+}
+
+// startHost lays the namespace out and starts a host on a connection. It returns when the host is
+// ready. The end of ctx stops the waiting, not the host.
+func startHost(ctx context.Context, conn *bus.Conn, l bus.Layout, member string, limits host.Limits, log zerolog.Logger) (*process, error) {
+	layout, err := conn.Ensure(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	st, err := store.New(store.Config{NC: conn.NC, JS: conn.JS, Sender: conn, Names: l.Names})
+	if err != nil {
+		return nil, err
+	}
+	h, err := host.New(host.Config{
+		Conn: conn, Store: st, Names: l.Names, Partitions: layout.Partitions,
+		Member: member, Version: version, Limits: limits, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	p := &process{stop: stop, done: make(chan error, 1)}
+	go func() { p.done <- h.Serve(serving) }()
+	select {
+	case <-h.Ready():
+		return p, nil
+	case err = <-p.done:
+		stop()
+		return nil, err
+	case <-ctx.Done():
+		return nil, errors.Join(context.Cause(ctx), p.close())
+	}
+}
+
+// close stops the host and waits until it has given back what it owned.
+func (p *process) close() error {
+	p.stop()
+	return <-p.done
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupehq/troupe/subjects"
+)
+
+// requestTimeout is how long a command that only asks something waits for the answer.
+const requestTimeout = 10 * time.Second
+
+// A choice is a flag with few values.
+type choice struct {
+	value string
+	of    []string
+}
+
+func (c *choice) String() string { return c.value }
+
+// Type is what the help shows for the value.
+func (c *choice) Type() string { return strings.Join(c.of, "|") }
+
+// Set takes the flag's value.
+func (c *choice) Set(s string) error {
+	if !slices.Contains(c.of, s) {
+		return fmt.Errorf("it is one of %s", strings.Join(c.of, ", "))
+	}
+	c.value = s
+	return nil
+}
+
+// where adds the flags that say which NATS and which namespace.
+func (a *app) where(cmd *cobra.Command, url string) {
+	f := cmd.Flags()
+	f.StringVar(&a.url, "nats", "", url)
+	f.StringVar(&a.context, "context", "", "name of a saved nats context to connect with")
+	f.StringVar(&a.namespace, "namespace", subjects.DefaultNamespace, "the namespace: subjects and streams begin with it")
+	cmd.MarkFlagsMutuallyExclusive("nats", "context")
+}
+
+// printing adds the flag that says how to print.
+func (a *app) printing(cmd *cobra.Command) {
+	a.output = choice{"text", []string{"text", "json"}}
+	cmd.Flags().VarP(&a.output, "output", "o", "how to print")
+}
+
+// asking adds the flags of a command that works with a running troupe.
+func (a *app) asking(cmd *cobra.Command, timeout time.Duration) *cobra.Command {
+	a.where(cmd, "URL of the NATS server (default $NATS_URL, else nats://127.0.0.1:4222)")
+	a.printing(cmd)
+	f := cmd.Flags()
+	f.StringVar(&a.agent, "agent", "cli", "who is asking: the agent whose subagents these are")
+	f.StringVar(&a.key, "idempotency-key", "", "the same request with the same key is done once (default: a random one)")
+	f.DurationVar(&a.timeout, "timeout", timeout, "how long to wait, 0 for as long as it takes")
+	cmd.DisableFlagsInUseLine = true
+	return cmd
+}
+
+// metadata reads KEY=JSON pairs.
+func metadata(pairs []string) (map[string]json.RawMessage, error) {
+	all := map[string]json.RawMessage{}
+	for _, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		switch {
+		case !ok || key == "":
+			return nil, usage(fmt.Errorf("--metadata %s: want KEY=JSON", pair))
+		case !json.Valid([]byte(value)):
+			return nil, usage(fmt.Errorf(`--metadata %s: the value is not JSON; a text needs quotes: '%s="…"'`, pair, key))
+		}
+		all[key] = json.RawMessage(value)
+	}
+	return all, nil
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/bus"
+	"github.com/troupehq/troupe/host"
+	"github.com/troupehq/troupe/subjects"
+)
+
+const upLong = `Run a NATS server with JetStream and a host of subagents in this process, until SIGINT or SIGTERM.
+Everything is kept in the store directory: after a crash or a restart it goes on where it was.
+
+With --nats or --context no server is started: this process is one more host of the namespace
+there, and shares its load with the others. When one of them dies the others go on with its work.`
+
+// upFlags are the flags of up.
+type upFlags struct {
+	listen, store, sync, config, member string
+	partitions, replicas                int
+	limits                              host.Limits
+	level                               choice
+}
+
+func (a *app) upCommand() *cobra.Command {
+	u := upFlags{level: choice{"info", []string{"trace", "debug", "info", "warn", "error"}}}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run a NATS server and a host, until interrupted",
+		Long:  upLong,
+		Example: `  troupe up
+  troupe up --listen :4222 --store /var/lib/troupe --sync always
+  troupe up --nats nats://nats.example.com:4222 --replicas 3`,
+		Args: cobra.NoArgs,
+		RunE: a.does(func(ctx context.Context, _ []string) error { return a.up(ctx, &u) }),
+	}
+	a.where(cmd, "URL of a NATS server to be a host at, instead of starting one")
+	f := cmd.Flags()
+	f.StringVar(&u.listen, "listen", "127.0.0.1:4222", "HOST:PORT of the server; port 0 is any free one")
+	f.StringVar(&u.store, "store", "./troupe-data", "directory of everything durable")
+	f.StringVar(&u.sync, "sync", "100ms", "how often writes are forced to the disk, or \"always\" for before each answer")
+	f.StringVar(&u.config, "nats-config", "", "a nats-server configuration `FILE`, for clusters, TLS, accounts; it wins over flags")
+	f.IntVar(&u.partitions, "partitions", 0, "the largest number of hosts that can share the load; fixed when the namespace is created (default 8)")
+	f.IntVar(&u.replicas, "replicas", 0, "servers of a cluster that keep each stream; counts when the namespace is created (default 1)")
+	f.IntVar(&u.limits.MaxDepth, "max-depth", host.DefaultMaxDepth, "how deep subagents may spawn subagents")
+	f.IntVar(&u.limits.MaxLive, "max-live", host.DefaultMaxLive, "live subagents that a tree may have")
+	f.StringVar(&u.member, "member", "", "this host's name among those of the namespace (default: kept in the store, else a random one)")
+	f.Var(&u.level, "log-level", "what is logged, to stderr")
+	for _, server := range []string{"listen", "store", "sync", "nats-config"} {
+		cmd.MarkFlagsMutuallyExclusive("nats", server)
+		cmd.MarkFlagsMutuallyExclusive("context", server)
+	}
+	cmd.DisableFlagsInUseLine = true
+	return cmd
+}
+
+// up runs until ctx ends, which is how it is meant to end.
+func (a *app) up(ctx context.Context, u *upFlags) error {
+	names, err := a.names()
+	if err != nil {
+		return err
+	}
+	if u.limits.MaxDepth < 1 || u.limits.MaxLive < 1 || u.partitions < 0 || u.replicas < 0 {
+		return usage(errors.New("--max-depth and --max-live are at least 1, --partitions and --replicas not below zero"))
+	}
+	level, err := zerolog.ParseLevel(u.level.value)
+	if err != nil {
+		return usage(err)
+	}
+	log := zerolog.New(logTo(a.stderr)).Level(level).With().Timestamp().Logger()
+	server, err := a.startServer(u, log)
+	if err != nil {
+		return err
+	}
+	if server != nil {
+		defer closing(log, "the server", server.Close)
+	}
+	err = a.host(ctx, u, names, server, log)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// startServer starts the embedded server, unless another one is to be used.
+func (a *app) startServer(u *upFlags, log zerolog.Logger) (*bus.Server, error) {
+	if a.url != "" || a.context != "" {
+		return nil, nil
+	}
+	quiet := log
+	if log.GetLevel() == zerolog.InfoLevel {
+		quiet = log.Level(zerolog.WarnLevel) // the server tells much at its start
+	}
+	cfg := bus.ServerConfig{Store: u.store, Sync: u.sync, ConfigFile: u.config, Log: quiet.With().Str("part", "nats-server").Logger()}
+	if u.config == "" {
+		cfg.Listen = u.listen
+	}
+	server, err := bus.StartServer(cfg)
+	switch actor.KindOf(err) {
+	case "":
+		return server, nil
+	case actor.SchemaViolation:
+		return nil, usage(err)
+	}
+	return nil, &exit{exitFailed, err}
+}
+
+// host runs a host until ctx ends or it fails.
+func (a *app) host(ctx context.Context, u *upFlags, names subjects.Names, server *bus.Server, log zerolog.Logger) error {
+	member, where := u.member, "store "+u.store
+	if member == "" && server != nil {
+		member = server.Member()
+	}
+	if member == "" {
+		member = random()
+	}
+	conn, err := bus.Connect(ctx, bus.Config{URL: a.url, Context: a.context, Server: server, Name: "troupe up " + member, Log: log})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	layout := bus.Layout{Names: names, Partitions: u.partitions, Replicas: u.replicas}
+	p, err := startHost(ctx, conn, layout, member, u.limits, log)
+	if err != nil {
+		if errors.Is(err, actor.SchemaViolation) {
+			return usage(err)
+		}
+		return err
+	}
+	at := conn.NC.ConnectedUrlRedacted()
+	if server != nil {
+		at = server.URL()
+	} else {
+		where = "member " + member
+	}
+	if err := a.say("troupe is up: %s, namespace %s, %s", at, names.Namespace(), where); err != nil {
+		return errors.Join(err, p.close())
+	}
+	select {
+	case err = <-p.done:
+		p.stop()
+		return err
+	case <-ctx.Done():
+	}
+	log.Info().Msg("stopping")
+	return p.close()
+}
+
+// logTo writes for people on a terminal, for programs elsewhere.
+func logTo(f *os.File) io.Writer {
+	if terminal(f) {
+		return zerolog.ConsoleWriter{Out: f, TimeFormat: time.TimeOnly}
+	}
+	return f
+}
+
+// closing closes what can only be complained about.
+func closing(log zerolog.Logger, what string, shut func() error) {
+	if err := shut(); err != nil {
+		log.Error().Err(err).Msg(what + " was not closed well")
+	}
+}
+
+// random is 8 random hex digits.
+func random() string {
+	var b [4]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
