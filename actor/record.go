@@ -21,6 +21,7 @@ type Record struct {
 	Effects  []Effect
 	Answers  []Answered // the latest answers to requests with an idempotency key
 	Spilled  bool       // there were more, which are stored elsewhere
+	Unsent   []uint64   // earlier records that were not sent when this one was made; they go first
 }
 
 // An Answered is the answer to a request with an idempotency key.

@@ -66,7 +66,7 @@ func newSender(nc *nats.Conn) (*sender, error) {
 }
 
 func (s *sender) send(m *nats.Msg) actor.Ack {
-	a := &ack{subject: m.Subject, at: time.Now(), done: make(chan struct{})}
+	a := &ack{subject: m.Subject, at: time.Now(), life: s.nc.Stats().Reconnects, done: make(chan struct{})}
 	s.room <- struct{}{}
 	s.mu.Lock()
 	s.next++
@@ -154,36 +154,41 @@ func (s *sender) expire() {
 	for {
 		select {
 		case <-s.stop:
-			s.failAll(time.Time{}, nats.ErrConnectionClosed)
+			s.fail(nats.ErrConnectionClosed, func(*ack) bool { return true })
 			return
 		case now := <-tick.C:
-			s.failAll(now.Add(-publishTimeout), jetstream.ErrAsyncPublishTimeout)
+			s.fail(jetstream.ErrAsyncPublishTimeout, func(a *ack) bool { return now.Sub(a.at) > publishTimeout })
 		}
 	}
 }
 
-// failAll fails what was published before a time; the zero time is the end of all times.
-func (s *sender) failAll(before time.Time, err error) {
+// fail gives those publishes that lost says are lost their outcome.
+func (s *sender) fail(err error, lost func(*ack) bool) {
 	s.mu.Lock()
-	var late []uint64
+	var numbers []uint64
 	for n, a := range s.flying {
-		if before.IsZero() || a.at.Before(before) {
-			late = append(late, n)
+		if lost(a) {
+			numbers = append(numbers, n)
 		}
 	}
 	s.mu.Unlock()
-	for _, n := range late {
+	for _, n := range numbers {
 		s.settle(n, 0, err)
 	}
 }
 
-// disconnected fails everything: the acknowledgements will not come on another connection.
-func (s *sender) disconnected() { s.failAll(time.Time{}, nats.ErrDisconnected) }
+// disconnected fails what was published on a connection that is lost: the acknowledgements will not
+// come on another. NATS tells of the loss at some time after it; the next life may have begun.
+func (s *sender) disconnected() {
+	now, gone := s.nc.Stats().Reconnects, !s.nc.IsConnected()
+	s.fail(nats.ErrDisconnected, func(a *ack) bool { return gone || a.life < now })
+}
 
 // An ack is a publish under way.
 type ack struct {
 	subject string
 	at      time.Time
+	life    uint64        // the connection's, which ends when it is lost
 	done    chan struct{} // closed when seq and err are set
 	seq     uint64
 	err     error

@@ -25,9 +25,9 @@ type cascade struct {
 	Status    a2e.Status
 	Changed   bool       // the target was stopped by it
 	Queue     []actor.ID // still to be sent a stop
+	First     int        // of these, how many of the first round: they are stopped whoever opened their session
 	Waiting   int        // stops not answered yet
 	Floors    []agent.Opener
-	Seen      []actor.ID // stopped in a later round, so that none is asked twice
 	Askers    []asked
 }
 
@@ -61,6 +61,7 @@ func (x *treeTurn) target(b *agent.Target, terminate bool) {
 		}
 	}
 	slices.Sort(c.Queue)
+	c.First = len(c.Queue)
 	x.head.Cascades = append(x.head.Cascades, c)
 }
 
@@ -94,7 +95,9 @@ func (x *treeTurn) goOn() {
 			c.Waiting++
 			sent++
 			stop := agent.Stop{Cascade: c.N, Terminate: c.Terminate, Floors: c.Floors}
-			if slices.Contains(c.Seen, id) {
+			if c.First > 0 {
+				c.First--
+			} else {
 				stop.Openers = c.Floors
 			}
 			x.effect(actor.Effect{Kind: actor.EffectSend, To: actor.Address{ID: id}, Lane: actor.LaneCtl, Name: agent.KindStop, Body: agent.Pack(&stop)})
@@ -122,16 +125,28 @@ func (x *treeTurn) stopped(s *agent.Stopped) {
 	if id == c.Target {
 		c.Status, c.Changed = s.Status, s.Changed
 	}
-	if c.Terminate || len(s.Opened) == 0 {
+	if c.Terminate || len(s.Opened) == 0 || !c.floor(agent.Opener{ID: id, Session: s.Session}) {
 		return
 	}
-	c.Floors = append(c.Floors, agent.Opener{ID: id, Session: s.Session})
 	for _, opened := range s.Opened {
-		if !slices.Contains(c.Seen, opened) {
-			c.Seen = append(c.Seen, opened)
+		if !slices.Contains(c.Queue, opened) {
 			c.Queue = append(c.Queue, opened)
 		}
 	}
+}
+
+// floor remembers that a session was stopped, and reports whether that is news: only then may there be
+// more to stop, so that every cascade comes to an end.
+func (c *cascade) floor(f agent.Opener) bool {
+	for i := range c.Floors {
+		if c.Floors[i].ID == f.ID {
+			known := c.Floors[i].Session >= f.Session
+			c.Floors[i].Session = max(c.Floors[i].Session, f.Session)
+			return !known
+		}
+	}
+	c.Floors = append(c.Floors, f)
+	return true
 }
 
 // over answers whoever asked for the cascade. Success shows as an event (S0: no response messages):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,8 +16,16 @@ import (
 const (
 	maxBatch      = 1000      // envelopes of one turn
 	maxBatchBytes = 192 << 10 // of their bodies
+	maxUnsent     = 4         // records that are sent together
+	lingerTime    = 200 * time.Microsecond
 	pause         = 50 * time.Millisecond
 )
+
+// A recorded is a record with its sequence in the journal.
+type recorded struct {
+	seq uint64
+	*actor.Record
+}
 
 // A cell is an actor in memory.
 type cell struct {
@@ -27,6 +36,7 @@ type cell struct {
 	ctl     []actor.Envelope // waiting, of lane ctl
 	queue   []actor.Envelope // waiting, of the others and from this process
 	running bool             // a goroutine takes turns
+	more    chan struct{}    // closed when something comes while the goroutine lingers; nil while it does not
 	again   bool             // a turn is due without envelopes
 	gone    bool             // evicted or closed
 	single  bool             // decide one message at a time
@@ -48,7 +58,8 @@ type cell struct {
 	stale   bool   // the entry may have a later revision
 	kept    kept   // answers that the record holds
 	cursor  actor.Cursor
-	sent    chan struct{} // closed when the turn under way has sent everything; nil in a takeover
+	sent    chan struct{} // closed when everything recorded is sent; nil when it is
+	unsent  []recorded    // records that are not sent, oldest first
 	ledger  ledger
 	history history
 	poison  poison
@@ -77,6 +88,10 @@ func (c *cell) push(envs []actor.Envelope) bool {
 		}
 	}
 	c.again = c.again || len(envs) == 0
+	if c.more != nil {
+		close(c.more)
+		c.more = nil
+	}
 	if !c.running {
 		c.running = true
 		go c.run()
@@ -103,6 +118,11 @@ func (c *cell) take() (batch []actor.Envelope, ok bool) {
 		return nil, false
 	}
 	c.again = false
+	return c.cut(), true
+}
+
+// cut removes a batch from the mailbox. The caller holds c.mu.
+func (c *cell) cut() (batch []actor.Envelope) {
 	cut := cutter{single: c.single}
 	n := cut.count(c.ctl)
 	batch, c.ctl = append(batch, c.ctl[:n]...), c.ctl[n:]
@@ -110,7 +130,7 @@ func (c *cell) take() (batch []actor.Envelope, ok bool) {
 		n = cut.count(c.queue)
 		batch, c.queue = append(batch, c.queue[:n]...), c.queue[n:]
 	}
-	return batch, true
+	return batch
 }
 
 // A cutter cuts batches from queues.
@@ -168,7 +188,8 @@ func (c *cell) run() {
 		if !ok {
 			return
 		}
-		err := c.turn(ctx, batch)
+		batches := [][]actor.Envelope{batch}
+		err := c.turns(ctx, &batches)
 		if err == nil {
 			continue
 		}
@@ -176,9 +197,9 @@ func (c *cell) run() {
 			c.shut()
 			continue // take ends the goroutine
 		}
-		c.machine = nil // whatever was recorded is read again
+		c.machine, c.unsent = nil, nil // whatever was recorded is read again
 		c.redrive = true
-		c.giveBack(batch)
+		c.giveBack(slices.Concat(batches...))
 		if errors.Is(err, actor.Conflict) {
 			if !c.p.stillOurs(ctx) {
 				c.p.stop()
@@ -190,41 +211,95 @@ func (c *cell) run() {
 	}
 }
 
-// turn takes envelopes through decide, record, send and settle. A crash between any two of them replays
+// turns takes a batch through decide, record, send and settle. A crash between any two of them replays
 // the envelopes and decides nothing twice: what was recorded is only sent again, under the same
 // envelope ids.
-func (c *cell) turn(ctx context.Context, batch []actor.Envelope) error {
+//
+// When a turn has started jobs in this process and these are over in no time, the next turn is decided
+// and recorded first, and both are sent together. batches gets what was taken in addition.
+func (c *cell) turns(ctx context.Context, batches *[][]actor.Envelope) error {
+	batch := (*batches)[0]
 	if err := c.load(ctx); err != nil {
 		if errors.Is(err, actor.NotFound) {
 			return c.bounce(ctx, batch)
 		}
 		return err
 	}
+	for {
+		jobs, err := c.turn(ctx, batch)
+		if err != nil {
+			return err
+		}
+		if !jobs || len(c.unsent) >= maxUnsent {
+			break
+		}
+		if batch = c.linger(); batch == nil {
+			break
+		}
+		*batches = append(*batches, batch)
+	}
+	if err := c.sendAll(ctx); err != nil {
+		return err
+	}
+	for _, b := range *batches {
+		c.settle(b)
+	}
+	return nil
+}
+
+// turn decides and records a batch, and whatever the machine goes on with by itself. It reports whether
+// jobs were started.
+func (c *cell) turn(ctx context.Context, batch []actor.Envelope) (jobs bool, err error) {
 	fresh, replays, err := c.sift(ctx, batch)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for more := c.due(fresh, replays); more; fresh, replays = nil, nil {
 		turn, err := c.decide(ctx, fresh)
 		if err != nil {
-			return err
+			return false, err
 		}
 		turn.Effects = append(turn.Effects, replays...)
 		record, err := c.record(ctx, fresh, &turn)
 		if err != nil {
-			return err
+			return false, err
 		}
-		c.sent = make(chan struct{})
+		c.unsent = append(c.unsent, recorded{c.seq, record})
+		if c.sent == nil {
+			c.sent = make(chan struct{})
+		}
 		c.start(&turn, firstSeq(batch))
-		err = c.send(ctx, record, c.seq)
-		close(c.sent)
-		if err != nil {
-			return err
+		jobs = len(turn.Jobs) > 0
+		if more = turn.More; more {
+			if err := c.sendAll(ctx); err != nil {
+				return false, err
+			}
 		}
-		more = turn.More
 	}
-	c.settle(batch)
-	return nil
+	return jobs, nil
+}
+
+// linger waits a moment for the answers of jobs of this process, and takes what came.
+func (c *cell) linger() []actor.Envelope {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.ctl)+len(c.queue) == 0 {
+		more := make(chan struct{})
+		c.more = more
+		c.mu.Unlock()
+		t := time.NewTimer(lingerTime)
+		select {
+		case <-more:
+		case <-t.C:
+		}
+		t.Stop()
+		c.mu.Lock()
+		c.more = nil
+	}
+	if c.gone {
+		return nil
+	}
+	return c.cut()
 }
 
 // due reports whether a turn has to be recorded: for envelopes, for answers that are given again, or as
@@ -283,6 +358,9 @@ func (c *cell) record(ctx context.Context, batch []actor.Envelope, turn *actor.T
 		V: actor.RecordVersion, At: time.Now().UnixMicro(), By: c.p.h.Member, Cursor: cursor, Rev: c.rev, Base: base,
 		Head: head, Delta: turn.Delta, Took: took, Entries: turn.Entries, Effects: turn.Effects,
 		Answers: answers.list, Spilled: answers.spilled,
+	}
+	for _, u := range c.unsent {
+		r.Unsent = append(r.Unsent, u.seq)
 	}
 	data := agent.Pack(r)
 	if len(data) > actor.MaxRecord {

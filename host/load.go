@@ -38,7 +38,7 @@ func (c *cell) load(ctx context.Context) error {
 		return err
 	}
 	c.seq, c.base, c.full, c.rev, c.cursor = last.Seq, r.Base, 0, r.Rev, r.Cursor
-	c.stale = slices.ContainsFunc(r.Effects, func(e actor.Effect) bool { return e.Kind == actor.EffectRegistry })
+	c.stale = c.stale || len(r.Unsent) > 0 || slices.ContainsFunc(r.Effects, func(e actor.Effect) bool { return e.Kind == actor.EffectRegistry })
 	if c.base == 0 && c.addr.Host {
 		c.base = last.Seq
 	}
@@ -51,8 +51,7 @@ func (c *cell) load(ctx context.Context) error {
 	c.history = history{complete: newborn}
 	mark := c.p.watermark()
 	if c.redrive = c.redrive || r.Cursor.Ctl > mark || r.Cursor.Queue > mark; c.redrive {
-		c.machine = machine
-		if err := c.send(ctx, r, last.Seq); err != nil {
+		if err := c.sendAgain(ctx, machine, r, last.Seq); err != nil {
 			c.machine = nil
 			return err
 		}
@@ -60,6 +59,24 @@ func (c *cell) load(ctx context.Context) error {
 	}
 	c.machine = machine
 	return nil
+}
+
+// sendAgain sends what may not have been sent: the last record, and those before it that it names.
+func (c *cell) sendAgain(ctx context.Context, m actor.Machine, last *actor.Record, seq uint64) error {
+	c.machine, c.unsent = m, nil
+	for _, u := range last.Unsent {
+		message, _, err := c.p.h.Store.Journal.At(ctx, u)
+		if err != nil {
+			return err
+		}
+		r, err := decodeRecord(message)
+		if err != nil {
+			return err
+		}
+		c.unsent = append(c.unsent, recorded{u, r})
+	}
+	c.unsent = append(c.unsent, recorded{seq, last})
+	return c.sendAll(ctx)
 }
 
 // last reads the last record. The birth of a thread that this process has just made need not be read: if it

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/troupehq/troupe/a2e"
@@ -39,6 +40,9 @@ func (x *treeTurn) merged(a *agent.JobAnswer) {
 	x.head.Merges = slices.Delete(x.head.Merges, at, at+1)
 	env := actor.Envelope{From: m.From, Session: m.Session, Key: m.Key, Asker: m.Asker}
 	msg, err := a2e.DecodeAnswer(a.Content.JSON)
+	if a.Err != "" && a.Content.IsZero() {
+		err = errors.New(a.Err)
+	}
 	switch r := msg.(type) {
 	case *a2e.MergeResp:
 		r.Envelope = agent.Around(m.Asker, x.in.Now)

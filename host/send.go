@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/troupehq/troupe/a2e"
@@ -29,24 +31,27 @@ type write struct {
 	what []byte // for the dead letters, if it can't be sent
 }
 
-// send brings about the effects of a record, stage by stage; all of a stage are acknowledged before
-// the next begins. It returns only when everything is sent, or with ctx's error. What can never
-// be sent is a dead letter.
-func (c *cell) send(ctx context.Context, r *actor.Record, j uint64) error {
-	if err := c.flush(ctx, c.births(r, j)); err != nil {
-		return err
-	}
-	if err := c.flush(ctx, c.facts(r, j)); err != nil {
-		return err
-	}
-	if err := c.flush(ctx, c.messages(r, j)); err != nil {
-		return err
+// sendAll brings about the effects of the unsent records, oldest first and stage by stage; all of a stage
+// are acknowledged before the next begins. It returns only when everything is sent, or with ctx's error.
+// What can never be sent is a dead letter.
+func (c *cell) sendAll(ctx context.Context) error {
+	for _, stage := range []func() []write{c.births, c.facts, c.messages} {
+		if err := c.flush(ctx, stage()); err != nil {
+			return err
+		}
 	}
 	root := c.root()
-	for i := range r.Effects {
-		if e := &r.Effects[i]; e.Kind == actor.EffectEvent {
-			c.p.h.event(root, e.To.ID, e.Name, actor.EnvelopeID{J: j, N: uint32(i)}, e.Body)
+	for _, r := range c.unsent {
+		for i := range r.Effects {
+			if e := &r.Effects[i]; e.Kind == actor.EffectEvent {
+				c.p.h.event(root, e.To.ID, e.Name, actor.EnvelopeID{J: r.seq, N: uint32(i)}, e.Body)
+			}
 		}
+	}
+	c.unsent = nil
+	if c.sent != nil {
+		close(c.sent)
+		c.sent = nil
 	}
 	return nil
 }
@@ -93,19 +98,15 @@ func (c *cell) flush(ctx context.Context, writes []write) error {
 }
 
 // births writes the registry entries of new threads; their births, in facts, tell the revisions.
-func (c *cell) births(r *actor.Record, j uint64) []write {
+func (c *cell) births() []write {
 	var writes []write
-	for i := range r.Effects {
-		e := &r.Effects[i]
-		if e.Kind != actor.EffectBirth {
-			continue
-		}
+	for r, e := range c.effects(actor.EffectBirth) {
 		b, err := newborn(e.Body, r.At)
 		if err != nil {
 			c.p.h.Log.Error().Err(err).Str("actor", c.addr.String()).Msg("a birth can't be read")
 			continue
 		}
-		data, l := b.thread.RegistryEntry(j)
+		data, l := b.thread.RegistryEntry(r.seq)
 		writes = append(writes, write{
 			try: func() actor.Ack { return c.p.h.Store.Registry.Put(l.Root(), l.Parent(), l.ID, 0, data) },
 			done: func(seq uint64, err error) error {
@@ -142,10 +143,10 @@ func newborn(body []byte, at int64) (*birth, error) {
 }
 
 // facts are the writes of the first stage: births, the registry, notices to the host, stored answers.
-func (c *cell) facts(r *actor.Record, j uint64) []write {
+func (c *cell) facts() []write {
 	var writes []write
-	for i := range r.Effects {
-		e := &r.Effects[i]
+	registered := false
+	for r, e := range c.effects() {
 		switch e.Kind {
 		case actor.EffectBirth:
 			writes = append(writes, write{
@@ -158,9 +159,12 @@ func (c *cell) facts(r *actor.Record, j uint64) []write {
 				},
 			})
 		case actor.EffectRegistry:
-			writes = append(writes, c.register(j))
+			if !registered { // the newest entry is enough
+				writes = append(writes, c.register(c.seq))
+			}
+			registered = true
 		case actor.EffectNotice:
-			env := c.envelope(e, j, i)
+			env := c.envelope(r, e)
 			writes = append(writes, write{try: func() actor.Ack { return c.p.h.notices.send(e.To.ID, env) }})
 		case actor.EffectAnswer:
 			writes = append(writes, write{
@@ -232,7 +236,7 @@ func (o over) Wait(context.Context) (uint64, error) { return o.seq, o.err }
 
 // messages are the writes of the second stage. Envelopes for one lane of one inbox go in one message,
 // so that none can overtake another.
-func (c *cell) messages(r *actor.Record, j uint64) []write {
+func (c *cell) messages() []write {
 	type route struct {
 		to   actor.Address
 		lane actor.Lane
@@ -242,15 +246,14 @@ func (c *cell) messages(r *actor.Record, j uint64) []write {
 		order  []route
 		groups = map[route][]actor.Envelope{}
 	)
-	for i := range r.Effects {
-		e := &r.Effects[i]
+	for r, e := range c.effects() {
 		switch e.Kind {
 		case actor.EffectSend:
 			to := route{e.To, e.Lane}
 			if groups[to] == nil {
 				order = append(order, to)
 			}
-			groups[to] = append(groups[to], c.envelope(e, j, i))
+			groups[to] = append(groups[to], c.envelope(r, e))
 		case actor.EffectMail:
 			subject := c.p.h.Names.Mail(e.To.ID, c.addr.ID, e.Name)
 			writes = append(writes, write{
@@ -272,9 +275,28 @@ func (c *cell) messages(r *actor.Record, j uint64) []write {
 	return writes
 }
 
-func (c *cell) envelope(e *actor.Effect, j uint64, n int) actor.Envelope {
+// effects walks through the effects of the unsent records that are of one of the kinds, or through all.
+func (c *cell) effects(kinds ...actor.EffectKind) iter.Seq2[recorded, *actor.Effect] {
+	return func(yield func(recorded, *actor.Effect) bool) {
+		for _, r := range c.unsent {
+			for i := range r.Effects {
+				e := &r.Effects[i]
+				if (len(kinds) == 0 || slices.Contains(kinds, e.Kind)) && !yield(r, e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// envelope makes the envelope of an effect. Its id is the record's sequence and the effect's place in it.
+func (c *cell) envelope(r recorded, e *actor.Effect) actor.Envelope {
+	n := 0
+	for &r.Effects[n] != e {
+		n++
+	}
 	return actor.Envelope{
-		ID: actor.EnvelopeID{J: j, N: uint32(n)}, From: c.addr.ID, Session: e.Session, Kind: e.Name, Asker: e.Asker, Body: e.Body,
+		ID: actor.EnvelopeID{J: r.seq, N: uint32(n)}, From: c.addr.ID, Session: e.Session, Kind: e.Name, Asker: e.Asker, Body: e.Body,
 	}
 }
 

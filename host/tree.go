@@ -101,12 +101,18 @@ func (t *Tree) Outstanding() ([]actor.Job, []actor.Timer) {
 // RegistryEntry is nothing: a host actor is not in the registry.
 func (t *Tree) RegistryEntry(uint64) ([]byte, actor.Lineage) { return nil, actor.Lineage{} }
 
-// Needs asks for an id for each spawn, for the threads that requests name and the table lacks, and for the
-// whole tree when it is to be terminated.
+// Needs asks for an id for each spawn, for the threads that requests name and the table lacks or may lack
+// once it has the batch's notices, and for the whole tree when it is to be terminated.
 func (t *Tree) Needs(batch []actor.Envelope) actor.Needs {
 	var n actor.Needs
+	leaving := map[actor.ID]bool{}
+	for i := range batch {
+		if batch[i].Kind == agent.KindNotice {
+			leaving[batch[i].From] = true
+		}
+	}
 	want := func(id actor.ID) {
-		if id != t.head.Root && t.members[id] == nil && !slices.Contains(n.Threads, id) {
+		if id != t.head.Root && (t.members[id] == nil || leaving[id]) && !slices.Contains(n.Threads, id) {
 			n.Threads = append(n.Threads, id)
 		}
 	}

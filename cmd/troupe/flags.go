@@ -41,7 +41,23 @@ func (a *app) where(cmd *cobra.Command, url string) {
 	f.StringVar(&a.url, "nats", "", url)
 	f.StringVar(&a.context, "context", "", "name of a saved nats context to connect with")
 	f.StringVar(&a.namespace, "namespace", subjects.DefaultNamespace, "the namespace: subjects and streams begin with it")
-	cmd.MarkFlagsMutuallyExclusive("nats", "context")
+	exclude(cmd, "nats", "context")
+}
+
+// exclude refuses a flag together with any of the others.
+func exclude(cmd *cobra.Command, flag string, others ...string) {
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		for _, other := range others {
+			if cmd.Flags().Changed(flag) && cmd.Flags().Changed(other) {
+				return fmt.Errorf("--%s and --%s exclude each other", flag, other)
+			}
+		}
+		if before == nil {
+			return nil
+		}
+		return before(cmd, args)
+	}
 }
 
 // printing adds the flag that says how to print.
@@ -58,7 +74,6 @@ func (a *app) asking(cmd *cobra.Command, timeout time.Duration) *cobra.Command {
 	f.StringVar(&a.agent, "agent", "cli", "who is asking: the agent whose subagents these are")
 	f.StringVar(&a.key, "idempotency-key", "", "the same request with the same key is done once (default: a random one)")
 	f.DurationVar(&a.timeout, "timeout", timeout, "how long to wait, 0 for as long as it takes")
-	cmd.DisableFlagsInUseLine = true
 	return cmd
 }
 

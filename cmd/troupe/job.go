@@ -61,7 +61,7 @@ func newJob(c *client.Client, flags *runFlags, documents []document, stderr *os.
 }
 
 func (j *job) config(p *part) a2e.SubagentConfig {
-	return a2e.SubagentConfig{Name: p.path, Role: j.flags.prompt, Model: j.flags.model}
+	return a2e.SubagentConfig{Name: p.path, Role: j.flags.prompt, Model: j.flags.model, Metadata: j.flags.metadata}
 }
 
 func (j *job) task(p *part) a2e.TaskDefinition {
@@ -100,7 +100,9 @@ func (j *job) run(ctx context.Context) (json.RawMessage, error) {
 	for _, p := range j.parts {
 		working.Go(func() {
 			j.do(inner, p)
-			j.progress.done(p)
+			if p.resp != nil || inner.Err() == nil {
+				j.progress.done(p)
+			}
 			if errors.Is(p.err, actor.Unavailable) {
 				cancel(p.err)
 			}
@@ -108,6 +110,7 @@ func (j *job) run(ctx context.Context) (json.RawMessage, error) {
 	}
 	working.Wait()
 	err := context.Cause(inner)
+	j.progress.settle(inner, j.client)
 	cancel(nil)
 	showing.Wait()
 	if err != nil {

@@ -52,11 +52,26 @@ func (p *progress) start(ctx context.Context, c *client.Client) *sync.WaitGroup 
 	return &wg
 }
 
+// settle makes the last picture that of the registry, which what was shown so far may be behind.
+func (p *progress) settle(ctx context.Context, c *client.Client) {
+	if !p.live || ctx.Err() != nil {
+		return
+	}
+	// Without an answer the picture stays as it is: the result does not depend on it.
+	entries, _ := c.Entries(ctx, "")
+	for _, e := range entries {
+		p.update(e)
+	}
+}
+
 // update takes a newer entry. Its lines end with the part's own.
 func (p *progress) update(e agent.Entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.latest[e.SubagentID]
+	if e.Seq < before.Seq {
+		return
+	}
 	p.latest[e.SubagentID] = e
 	status := e.A2E()
 	if p.live || p.ended[e.SubagentID] || status == a2e.Ready || status.Closed() {

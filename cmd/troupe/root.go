@@ -79,17 +79,18 @@ func (a *app) root() *cobra.Command {
 		&cobra.Group{ID: "look", Title: "Look:"},
 		&cobra.Group{ID: "stop", Title: "Stop:"},
 	)
-	for group, commands := range map[string][]*cobra.Command{
-		"run":  {a.runCommand(), a.upCommand()},
-		"work": {a.spawnCommand(), a.delegateCommand(), a.awaitCommand(), a.sendCommand(), a.mergeCommand()},
-		"look": {a.lsCommand(), a.treeCommand(), a.showCommand()},
-		"stop": {a.cancelCommand(), a.terminateCommand()},
-	} {
+	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
+			c.DisableFlagsInUseLine = true
 			root.AddCommand(c)
 		}
 	}
+	cobra.EnableCommandSorting = false // they stand in the order in which they are used
+	add("run", a.runCommand(), a.upCommand())
+	add("work", a.spawnCommand(), a.delegateCommand(), a.awaitCommand(), a.sendCommand(), a.mergeCommand())
+	add("look", a.lsCommand(), a.treeCommand(), a.showCommand())
+	add("stop", a.cancelCommand(), a.terminateCommand())
 	root.AddCommand(a.versionCommand())
 	return root
 }

@@ -32,7 +32,8 @@ const cancelTime = 5 * time.Second
 // runFlags are the flags of run.
 type runFlags struct {
 	prompt, model, store, name string
-	each                       []string
+	each, pairs                []string
+	metadata                   map[string]json.RawMessage
 	strategy                   string
 }
 
@@ -55,14 +56,13 @@ func (a *app) runCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringArrayVar(&r.each, "each", nil, "files to work on, as a `GLOB`; may be repeated")
 	f.StringVar(&r.model, "model", "builtin/extractive", "what the subagents think with")
+	f.StringArrayVar(&r.pairs, "metadata", nil, "KEY=JSON for the subagents, such as the script of builtin/script; may be repeated")
 	f.StringVar(&r.strategy, "merge", r.strategy, "how results are merged: "+strategyHelp)
 	f.StringVar(&r.store, "store", "", "directory of the server's store (default: a temporary one, removed at the end)")
 	f.StringVar(&r.name, "name", "", "the agent that the subagents belong to (default: run- and 8 random hex digits)")
 	f.DurationVar(&a.timeout, "timeout", 0, "how long it may take, 0 for as long as it does")
 	must(cmd.MarkFlagRequired("each"))
-	cmd.MarkFlagsMutuallyExclusive("nats", "store")
-	cmd.MarkFlagsMutuallyExclusive("context", "store")
-	cmd.DisableFlagsInUseLine = true
+	exclude(cmd, "store", "nats", "context")
 	return cmd
 }
 
@@ -73,6 +73,9 @@ func (a *app) runAll(ctx context.Context, r *runFlags) error {
 	}
 	if !a2e.Strategy(r.strategy).Valid() {
 		return usage(errors.New("--merge is " + strategyHelp))
+	}
+	if r.metadata, err = metadata(r.pairs); err != nil {
+		return err
 	}
 	documents, err := documentsOf(r.each)
 	if err != nil {
@@ -140,7 +143,7 @@ func (j *job) report(merged json.RawMessage) *report {
 	for _, p := range j.parts {
 		one := partReport{Name: p.path, SubagentID: p.id, Status: a2e.Failed, Error: p.failure()}
 		if p.resp != nil {
-			one.Status, one.Result = p.resp.Status, p.resp.Result
+			one.Status, one.Result, one.Error = p.resp.Status, p.resp.Result, p.resp.Error
 		}
 		r.Subagents = append(r.Subagents, one)
 	}

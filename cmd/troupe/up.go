@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -56,11 +58,9 @@ func (a *app) upCommand() *cobra.Command {
 	f.IntVar(&u.limits.MaxLive, "max-live", host.DefaultMaxLive, "live subagents that a tree may have")
 	f.StringVar(&u.member, "member", "", "this host's name among those of the namespace (default: kept in the store, else a random one)")
 	f.Var(&u.level, "log-level", "what is logged, to stderr")
-	for _, server := range []string{"listen", "store", "sync", "nats-config"} {
-		cmd.MarkFlagsMutuallyExclusive("nats", server)
-		cmd.MarkFlagsMutuallyExclusive("context", server)
+	for _, other := range []string{"nats", "context"} {
+		exclude(cmd, other, "listen", "store", "sync", "nats-config")
 	}
-	cmd.DisableFlagsInUseLine = true
 	return cmd
 }
 
@@ -97,9 +97,10 @@ func (a *app) startServer(u *upFlags, log zerolog.Logger) (*bus.Server, error) {
 	if a.url != "" || a.context != "" {
 		return nil, nil
 	}
-	quiet := log
+	held := &holding{out: logTo(a.stderr)}
+	quiet := log.Output(held)
 	if log.GetLevel() == zerolog.InfoLevel {
-		quiet = log.Level(zerolog.WarnLevel) // the server tells much at its start
+		quiet = quiet.Level(zerolog.WarnLevel) // the server tells much at its start
 	}
 	cfg := bus.ServerConfig{Store: u.store, Sync: u.sync, ConfigFile: u.config, Log: quiet.With().Str("part", "nats-server").Logger()}
 	if u.config == "" {
@@ -108,7 +109,7 @@ func (a *app) startServer(u *upFlags, log zerolog.Logger) (*bus.Server, error) {
 	server, err := bus.StartServer(cfg)
 	switch actor.KindOf(err) {
 	case "":
-		return server, nil
+		return server, held.release()
 	case actor.SchemaViolation:
 		return nil, usage(err)
 	}
@@ -154,6 +155,40 @@ func (a *app) host(ctx context.Context, u *upFlags, names subjects.Names, server
 	}
 	log.Info().Msg("stopping")
 	return p.close()
+}
+
+// A holding keeps what the server logs until it has started. One that does not start says why in its
+// error, and need not say it twice.
+type holding struct {
+	out io.Writer
+
+	mu       sync.Mutex
+	kept     [][]byte
+	released bool
+}
+
+// Write keeps a line, or writes it.
+func (h *holding) Write(line []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.released {
+		return h.out.Write(line)
+	}
+	h.kept = append(h.kept, slices.Clone(line))
+	return len(line), nil
+}
+
+// release writes what was kept.
+func (h *holding) release() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.released = true
+	for _, line := range h.kept {
+		if _, err := h.out.Write(line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // logTo writes for people on a terminal, for programs elsewhere.

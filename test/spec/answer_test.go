@@ -122,6 +122,14 @@ func (a answer) equals(want string) {
 	}
 }
 
+// same checks the whole value, whatever the order of its keys and the escapes of its texts.
+func (a answer) same(want string) {
+	a.t.Helper()
+	if canonical(a.t, a.raw) != canonical(a.t, want) {
+		a.t.Errorf("got  %.2000s\nwant %.2000s", a.raw, want)
+	}
+}
+
 func canonical(t *testing.T, raw string) string {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(raw))

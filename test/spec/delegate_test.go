@@ -188,7 +188,7 @@ func TestS0_7_Failed(t *testing.T) {
 		`[{"panic":"out of paper"}]`:   `"panic: out of paper"`,
 	} {
 		id := s.run(me, script)
-		s.await(me, id).equals(fmt.Sprintf(failed, id, why, why))
+		s.await(me, id).same(fmt.Sprintf(failed, id, why, why))
 	}
 	id := s.run(me, `[{"say":"half a thought"},{"fail":"lost it"}]`)
 	s.await(me, id).equals(fmt.Sprintf(`{"type":"SUBAGENT_AWAIT_RESP","subagent_id":%q,"status":"FAILED",`+

@@ -3,6 +3,7 @@ package spec
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/troupehq/troupe/model"
 )
@@ -61,4 +62,39 @@ func (g *gate) deaf(_ context.Context, r *model.Request) (*model.Response, error
 	<-g.open
 	g.aborted <- string(r.Thread)
 	return &model.Response{Done: true, Result: json.RawMessage(`{"output":"too late"}`)}, nil
+}
+
+// twoSteps is a model that notes which messages each of its two steps is the first to see, and that
+// waits at the gate in the first.
+func twoSteps(g *gate, seen *[]string) model.Model {
+	return modelFunc(func(ctx context.Context, r *model.Request) (*model.Response, error) {
+		for _, e := range r.History {
+			if e.Kind == model.EntryMessage && e.Session == r.Session && e.Step == r.Step {
+				*seen = append(*seen, fmt.Sprintf("step %d is shown %s", r.Step, e.Content))
+			}
+		}
+		if r.Step == 1 {
+			if _, err := g.Step(ctx, r); err != nil {
+				return nil, err
+			}
+			return &model.Response{}, nil
+		}
+		return &model.Response{Done: true, Result: json.RawMessage(`{}`)}, nil
+	})
+}
+
+// keepMessages keeps the messages of the history, each as JSON.
+func keepMessages(seen *[]json.RawMessage) modelFunc {
+	return func(_ context.Context, r *model.Request) (*model.Response, error) {
+		for _, e := range r.History {
+			if e.Kind == model.EntryMessage {
+				data, err := json.Marshal(e)
+				if err != nil {
+					return nil, err
+				}
+				*seen = append(*seen, data)
+			}
+		}
+		return &model.Response{Done: true, Result: json.RawMessage(`{}`)}, nil
+	}
 }

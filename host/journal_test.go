@@ -1,0 +1,84 @@
+package host
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
+)
+
+// A journal keeps the records of a tree as its actor would, and restores another tree from them.
+type journal struct {
+	tree    *Tree
+	root    actor.ID
+	limits  Limits
+	records []actor.Record
+	base    uint64 // of the next record, as are sequences: from 1
+	full    uint64
+}
+
+func newJournal(root actor.ID, limits Limits) journal {
+	return journal{tree: NewTree(root, limits), root: root, limits: limits}
+}
+
+// record appends a turn. It is an error when the tree that the records restore is another one.
+func (j *journal) record(turn *actor.Turn) error {
+	head, err := j.tree.Head()
+	if err != nil {
+		return err
+	}
+	seq, base := uint64(len(j.records)+1), j.base
+	if turn.Rebase {
+		if base = j.full; turn.Full {
+			base = 0
+		}
+	}
+	j.records = append(j.records, actor.Record{Base: base, Head: head, Delta: turn.Delta})
+	if turn.Full {
+		j.full = seq
+	}
+	if j.base = base; base == 0 {
+		j.base = seq
+	}
+	restored, err := j.restore()
+	if err != nil {
+		return err
+	}
+	return same(j.tree, restored)
+}
+
+func (j *journal) restore() (*Tree, error) {
+	tree := NewTree(j.root, j.limits)
+	last := len(j.records)
+	from := last
+	if base := j.records[last-1].Base; base != 0 {
+		from = int(base)
+	}
+	for i := from; i <= last; i++ {
+		// What is read was written: pack and unpack.
+		r := unpacked[actor.Record](agent.Pack(&j.records[i-1]))
+		if err := tree.Apply(&r); err != nil {
+			return nil, err
+		}
+	}
+	return tree, nil
+}
+
+func same(live, restored *Tree) error {
+	if a, b := fmt.Sprintf("%+v", live.head), fmt.Sprintf("%+v", restored.head); a != b {
+		return fmt.Errorf("the head that was restored is another\nlive     %s\nrestored %s", a, b)
+	}
+	table := func(t *Tree) string {
+		var told string
+		for _, id := range slices.Sorted(maps.Keys(t.members)) {
+			told += fmt.Sprintf("%+v ", *t.members[id])
+		}
+		return told
+	}
+	if a, b := table(live), table(restored); a != b {
+		return fmt.Errorf("the table that was restored is another\nlive     %s\nrestored %s", a, b)
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+package host
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupehq/troupe/a2e"
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
+)
+
+// TestTranscripts tells what the host of a tree does as scripts. Each block is one turn: its lines are
+// the envelopes, decided together. Behind every turn the tree is restored from its records and
+// compared.
+//
+//	tree ROOT [depth=N] [live=N]
+//	spawn NAME from=ID[/SESSION] [parent=] [root=]     asker: reply=SUBJECT or call=KEY; key=KEY
+//	cancel ID from= | terminate ID from=
+//	stopped ID [cascade=N] [session=N] [status=] [unchanged] [opened=IDS]
+//	opened ID session=N | closed ID session=N           a thread's notices
+//	merge IDS from= [strategy=]
+//	job N [content=JSON] [error=]
+//	terminated ID                                       the registry has it as terminated from now on
+//	envelope KIND BODY | fail REASON | more
+func TestTranscripts(t *testing.T) {
+	t.Parallel()
+	runScripts(t, func() func([]string) (string, error) {
+		s := &stage{}
+		return s.play
+	})
+}
+
+// A stage has one host on it, its journal, and the registry as far as births went into it.
+type stage struct {
+	journal
+	registry map[actor.ID]*actor.Known
+	next     int // of the ids
+}
+
+func (s *stage) play(input []string) (string, error) {
+	cmds, err := commands(input)
+	if err != nil {
+		return "", err
+	}
+	var batch []actor.Envelope
+	for _, c := range cmds {
+		switch c.name {
+		case "tree":
+			limits := Limits{MaxDepth: int(c.number("depth", 5)), MaxLive: int(c.number("live", 256))}
+			s.journal = newJournal(actor.ID(c.word()), limits)
+			s.registry = map[actor.ID]*actor.Known{}
+			return s.state() + "\n", c.left()
+		case "terminated":
+			s.registry[actor.ID(c.word())].Terminated = true
+			return "", c.left()
+		case "fail":
+			return s.ended(s.tree.Fail(actor.Input{}, c.word()))
+		case "more":
+			continue
+		}
+		env, err := s.envelope(c)
+		if err != nil {
+			return "", err
+		}
+		if err := c.left(); err != nil {
+			return "", err
+		}
+		batch = append(batch, env)
+	}
+	return s.ended(s.decide(batch))
+}
+
+// decide looks up what the tree needs to know.
+func (s *stage) decide(batch []actor.Envelope) actor.Turn {
+	in := actor.Input{Now: time.UnixMicro(1e6).UTC(), Batch: batch, Threads: map[actor.ID]actor.Known{}}
+	needs := s.tree.Needs(batch)
+	for range needs.IDs {
+		s.next++
+		in.IDs = append(in.IDs, actor.ID(fmt.Sprintf("sub_%d", s.next)))
+	}
+	for _, id := range needs.Threads {
+		if k := s.registry[id]; k != nil {
+			in.Threads[id] = *k
+		}
+	}
+	if needs.Tree {
+		for _, k := range s.registry {
+			in.Tree = append(in.Tree, *k)
+		}
+	}
+	return s.tree.Decide(in)
+}
+
+// ended shows the turn and what the tree is restored to.
+func (s *stage) ended(turn actor.Turn) (string, error) {
+	for i := range turn.Effects {
+		if e := &turn.Effects[i]; e.Kind == actor.EffectBirth {
+			l := unpacked[agent.Birth](e.Body).Lineage
+			s.registry[l.ID] = &actor.Known{Lineage: l, Found: true}
+		}
+	}
+	if err := s.record(&turn); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	line := func(format string, args ...any) {
+		b.WriteString(strings.TrimRight(fmt.Sprintf(format, args...), " ") + "\n")
+	}
+	for _, j := range turn.Jobs {
+		m := unpacked[agent.Merge](j.Body)
+		line("start    job %d %s of %s by %s for %s", j.N, j.Kind, m.IDs, m.Strategy, m.Caller)
+	}
+	for stage := 1; stage <= 3; stage++ {
+		for i := range turn.Effects {
+			if e := &turn.Effects[i]; e.Kind.Stage() == stage {
+				line("stage %d  %s", stage, effectText(e))
+			}
+		}
+	}
+	if turn.More {
+		line("more to do at once")
+	}
+	line("%s", s.state())
+	return b.String(), nil
+}
+
+// state is the table of live threads, and what is under way.
+func (s *stage) state() string {
+	var live []string
+	for id := range s.tree.members {
+		live = append(live, string(id))
+	}
+	slices.Sort(live)
+	told := fmt.Sprintf("= %d live %v", len(live), live)
+	for _, c := range s.tree.head.Cascades {
+		told += fmt.Sprintf(", cascade %d waits for %d", c.N, c.Waiting)
+	}
+	if n := len(s.tree.head.Merges); n > 0 {
+		told += fmt.Sprintf(", %d merging", n)
+	}
+	return told
+}
+
+func (s *stage) envelope(c *command) (actor.Envelope, error) {
+	env := actor.Envelope{Kind: c.name, Lane: actor.LaneHost}
+	env.From, env.Session = session(c.take("from", ""))
+	env.Asker = actor.Asker{Reply: c.take("reply", ""), Call: c.take("call", ""), Request: c.take("request", "")}
+	env.Key = actor.Key{ID: c.take("key", "")}
+	switch c.name {
+	case agent.KindSpawn:
+		cfg := a2e.SubagentConfig{Name: c.word(), Model: "m"}
+		env.Body = agent.Pack(&agent.Spawn{Parent: actor.ID(c.take("parent", "")), Root: actor.ID(c.take("root", "")), Config: cfg.WithDefaults()})
+	case agent.KindCancel, agent.KindTerminate:
+		env.Body = agent.Pack(&agent.Target{ID: actor.ID(c.word())})
+	case agent.KindStopped:
+		env.From = actor.ID(c.word())
+		env.Body = agent.Pack(&agent.Stopped{
+			Cascade: c.number("cascade", 1), Session: c.number("session", 0), Changed: !c.is("unchanged"),
+			Status: a2e.Status(c.take("status", string(a2e.Cancelled))), Opened: c.ids("opened"),
+		})
+	case "opened", "closed":
+		id := actor.ID(c.word())
+		n := agent.Notice{Session: c.number("session", 1), Open: c.name == "opened", Lineage: actor.Lineage{ID: id}}
+		if k := s.registry[id]; k != nil {
+			n.Lineage = k.Lineage
+		}
+		env.Kind, env.From, env.Body = agent.KindNotice, id, agent.Pack(&n)
+	case agent.KindMerge:
+		var ids []actor.ID
+		for _, id := range strings.Split(c.word(), ",") {
+			ids = append(ids, actor.ID(id))
+		}
+		env.Body = agent.Pack(&agent.Merge{IDs: ids, Strategy: a2e.Strategy(c.take("strategy", string(a2e.Voting)))})
+	case agent.KindJob:
+		a := agent.JobAnswer{Err: c.take("error", ""), Content: actor.Value{JSON: []byte(c.take("content", ""))}}
+		if _, err := fmt.Sscan(c.word(), &a.N); err != nil {
+			return env, err
+		}
+		env.Body = agent.Pack(&a)
+	case "envelope":
+		env.Kind, env.Body = c.word(), []byte(c.word())
+	default:
+		return env, fmt.Errorf("there is no command %q", c.name)
+	}
+	return env, nil
+}
+
+func effectText(e *actor.Effect) string {
+	switch e.Kind {
+	case actor.EffectBirth:
+		b := unpacked[agent.Birth](e.Body)
+		return fmt.Sprintf("birth of %s, number %d, %s", e.To, b.Order, chain(b.Lineage))
+	case actor.EffectAnswer:
+		return fmt.Sprintf("keep the answer to %s: %s", e.Name, unpacked[agent.Stored](e.Body).JSON)
+	case actor.EffectSend:
+		return fmt.Sprintf("send %s %s %s: %s", e.To, e.Lane, e.Name, bodyText(e.Name, e.Body))
+	case actor.EffectReply:
+		return fmt.Sprintf("reply %s: %s", e.Name, e.Body)
+	case actor.EffectEvent:
+		return fmt.Sprintf("event %s of %s %s", e.Name, e.To, e.Body)
+	case actor.EffectDead:
+		return fmt.Sprintf("dead letter of %s: %s: %s", e.To, e.Name, e.Body)
+	}
+	return fmt.Sprintf("%+v", *e)
+}
+
+func bodyText(kind string, body []byte) string {
+	if kind == agent.KindAnswer {
+		a := unpacked[agent.Answer](body)
+		return fmt.Sprintf("call %s error=%t %s", a.Call, a.IsError, a.Content.JSON)
+	}
+	s := unpacked[agent.Stop](body)
+	text := fmt.Sprintf("cascade %d", s.Cascade)
+	if s.Terminate {
+		text += " terminate"
+	}
+	if len(s.Openers) > 0 {
+		text += fmt.Sprintf(" what was opened by %s", openersText(s.Openers))
+	}
+	if len(s.Floors) > 0 {
+		text += fmt.Sprintf(" floors %s", openersText(s.Floors))
+	}
+	return text
+}
+
+func openersText(all []agent.Opener) string {
+	var texts []string
+	for _, o := range all {
+		texts = append(texts, fmt.Sprintf("%s/%d", o.ID, o.Session))
+	}
+	return strings.Join(texts, ",")
+}
+
+func unpacked[B any](body []byte) B {
+	var b B
+	if err := agent.Unpack(body, &b); err != nil {
+		panic(err)
+	}
+	return b
+}
