@@ -192,22 +192,29 @@ func (x *turn) answered(a *Answer) {
 		x.awaited(c, a)
 		return
 	}
-	x.late(a)
+	x.late(x.env.From, &a.Ended, a.Content.JSON)
 }
 
-// late makes a completion of the answer to an await that is over.
-func (x *turn) late(a *Answer) {
-	if a.Ended.Session == 0 {
+// late makes a completion of the answer of id to an await that is over.
+func (x *turn) late(id actor.ID, end *Ended, answer []byte) {
+	if end.Session == 0 {
 		return
 	}
-	msg, err := a2e.DecodeAnswer(a.Content.JSON)
+	msg, err := a2e.DecodeAnswer(answer)
 	if err != nil {
 		return
 	}
 	if resp, ok := msg.(*a2e.AwaitResp); ok {
-		if data, err := a.Ended.around(x.env.From, resp); err == nil {
-			x.completion(a.Ended.completion(x.env.From, resp, data))
+		if data, err := end.around(id, resp); err == nil {
+			x.childEnded(id, end.completion(id, resp, data))
 		}
+	}
+}
+
+// spill saves what an await for several has gathered when it is given up.
+func (x *turn) spill(c *call) {
+	for i := range c.Ends {
+		x.late(c.Ends[i].ID, &c.Ends[i], c.Got[i])
 	}
 }
 
@@ -228,7 +235,8 @@ func (x *turn) awaited(c *call, a *Answer) {
 	if size > maxGathered {
 		a.Content.JSON = tooLarge(x.env.From)
 	}
-	c.Got = append(c.Got, a.Content.JSON)
+	c.Got, c.Ends = append(c.Got, a.Content.JSON), append(c.Ends, a.Ended)
+	c.Ends[len(c.Ends)-1].ID = x.env.From
 	done, resp := Gathered(c.Mode, c.Got, len(c.Waits)-1, c.Need)
 	if !done {
 		c.Waits = slices.Delete(c.Waits, at, at+1)
@@ -304,6 +312,7 @@ func (x *turn) callFailed(c *call, err error) {
 func (x *turn) callTimeout(key string, at int64) {
 	for i := range x.head.Calls {
 		if c := &x.head.Calls[i]; c.Key == key && !c.Done && c.Until != 0 && c.Until == at {
+			x.spill(c)
 			x.callFailed(c, &actor.Error{Kind: actor.Timeout, Err: errors.New("the time allowed for waiting is over")})
 		}
 	}
@@ -315,7 +324,7 @@ func (x *turn) callDone(c *call, content actor.Value, isError bool) {
 	if c.Until != 0 {
 		x.out.Disarm = append(x.out.Disarm, timerCall+c.Key)
 	}
-	c.Done, c.Waits, c.Got, c.Body = true, nil, nil, nil
+	c.Done, c.Waits, c.Got, c.Ends, c.Body = true, nil, nil, nil, nil
 	x.entry(actor.Entry{Kind: actor.EntryResult, Shown: x.head.Steps, From: x.head.Lineage.ID, Call: c.ID, Name: c.Name, IsError: isError, Content: content})
 	if wasParked && !x.head.parked() {
 		x.statusChanged()

@@ -122,7 +122,8 @@ type Ended struct {
 	Session  uint64   // 0: no completion is due
 	Reason   StopReason
 	Name     string
-	Usage    []byte // JSON
+	Usage    []byte   // JSON
+	ID       actor.ID // the child; set by the parent
 }
 
 // A Timer says which session a timer is about, and when it was to fire: it counts only while the

@@ -74,14 +74,16 @@ type received struct {
 	Type string   `json:"type,omitempty"`
 }
 
-// completion puts a child's end into the history. A session that is open sees it before its next step.
-func (x *turn) completion(c *Completion) {
+func (x *turn) completion(c *Completion) { x.childEnded(x.env.From, c) }
+
+// childEnded puts a child's end into the history. A session that is open sees it before its next step.
+func (x *turn) childEnded(id actor.ID, c *Completion) {
 	if x.head.Terminated {
-		x.event("message_received", dropped{x.env.From, "completion", "thread_terminated"})
+		x.event("message_received", dropped{id, "completion", "thread_terminated"})
 		return
 	}
-	x.entry(actor.Entry{Kind: actor.EntryCompletion, From: x.env.From, Type: "completion", Name: c.Name, IsError: c.Failed, Content: c.Content})
-	x.event("message_received", received{x.env.From, "completion"})
+	x.entry(actor.Entry{Kind: actor.EntryCompletion, From: id, Type: "completion", Name: c.Name, IsError: c.Failed, Content: c.Content})
+	x.event("message_received", received{id, "completion"})
 }
 
 // dropped is the content of the event that tells of a message that nobody will read.

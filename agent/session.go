@@ -162,9 +162,11 @@ func (x *turn) end(reason StopReason, result actor.Value, why string) {
 		x.out.Abort = append(x.out.Abort, h.Job)
 	}
 	for i := range h.Calls {
-		if c := &h.Calls[i]; c.Job != 0 && !c.Done {
+		c := &h.Calls[i]
+		if c.Job != 0 && !c.Done {
 			x.out.Abort = append(x.out.Abort, c.Job)
 		}
+		x.spill(c)
 	}
 	h.Open, h.Reason, h.Error, h.Result = false, reason, why, result
 	h.Job, h.Calls, h.SleepUntil, h.Deadline = 0, nil, 0, 0

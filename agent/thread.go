@@ -68,6 +68,7 @@ type call struct {
 	Mode     a2e.Mode
 	Until    int64    // microseconds; 0: without limit
 	Got      [][]byte // their AWAIT_RESP, as JSON
+	Ends     []Ended  // for each of these, the completion that it stands for
 	Done     bool
 }
 

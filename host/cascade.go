@@ -160,13 +160,15 @@ func (x *treeTurn) over(c *cascade) {
 	switch {
 	case !c.Found:
 		content = `{"status":"` + string(stoppedStatus(c.Terminate)) + `","changed":true}`
-		x.effect(actor.Effect{Kind: actor.EffectEvent, To: actor.Address{ID: c.Target}, Name: name, Body: []byte(content)})
 	case !c.Changed:
 		name, content = "status_changed", `{"status":"`+string(c.Status)+`","changed":false}`
 	}
 	for _, a := range c.Askers {
 		env := actor.Envelope{From: a.From, Session: a.Session, Asker: a.Asker}
 		agent.Reply(&x.out, &env, &a2e.Event{Envelope: agent.Around(a.Asker, x.in.Now), SubagentID: c.Target, Event: name, Content: []byte(content)}, false)
+	}
+	if !c.Found {
+		x.effect(actor.Effect{Kind: actor.EffectEvent, To: actor.Address{ID: c.Target}, Name: name, Body: []byte(content)})
 	}
 }
 

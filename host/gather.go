@@ -10,6 +10,10 @@ import (
 	"github.com/troupehq/troupe/agent"
 )
 
+// gatherSlack is by how much the threads' patience outlasts the caller's, so that it is the caller's that
+// ends first.
+const gatherSlack = time.Second
+
 // gather waits for several threads in the caller's place. If this process dies the caller's request
 // gets no answer, and has to be made again.
 func (v *visit) gather(ctx context.Context, m *a2e.AwaitReq, wait time.Duration) error {
@@ -25,7 +29,7 @@ func (v *visit) gather(ctx context.Context, m *a2e.AwaitReq, wait time.Duration)
 	defer stop()
 	one := *v
 	one.reply, one.asker = inbox, actor.Asker{Reply: inbox}
-	body := agent.Await{Until: time.Now().Add(wait).UnixMicro()}
+	body := agent.Await{Until: time.Now().Add(wait + gatherSlack).UnixMicro()}
 	for _, id := range ids {
 		if err := one.send(ctx, v.h.Names.Inbox(id, actor.LaneA, v.caller), v.caller, agent.KindAwait, nil, &body); err != nil {
 			return err

@@ -40,20 +40,29 @@ func (c *cell) sendAll(ctx context.Context) error {
 			return err
 		}
 	}
-	root := c.root()
-	for _, r := range c.unsent {
-		for i := range r.Effects {
-			if e := &r.Effects[i]; e.Kind == actor.EffectEvent {
-				c.p.h.event(root, e.To.ID, e.Name, actor.EnvelopeID{J: r.seq, N: uint32(i)}, e.Body)
-			}
-		}
-	}
+	c.tell()
 	c.unsent = nil
 	if c.sent != nil {
 		close(c.sent)
 		c.sent = nil
 	}
 	return nil
+}
+
+// tell publishes the events. A host answers here as well, each answer right before its own events: what
+// the asker has the new thread do at once must not be told of before its birth is.
+func (c *cell) tell() {
+	root := c.root()
+	for _, r := range c.unsent {
+		for i := range r.Effects {
+			switch e := &r.Effects[i]; {
+			case e.Kind == actor.EffectEvent:
+				c.p.h.event(root, e.To.ID, e.Name, actor.EnvelopeID{J: r.seq, N: uint32(i)}, e.Body)
+			case e.Kind == actor.EffectReply && c.addr.Host:
+				c.p.h.reply(e.Name, e.Body)
+			}
+		}
+	}
 }
 
 func (c *cell) root() actor.ID {
@@ -262,7 +271,9 @@ func (c *cell) messages() []write {
 				done: already,
 			})
 		case actor.EffectReply:
-			c.p.h.reply(e.Name, e.Body)
+			if !c.addr.Host {
+				c.p.h.reply(e.Name, e.Body)
+			}
 		case actor.EffectDead:
 			writes = append(writes, write{try: func() actor.Ack { return c.p.h.deadLetter(e.To.ID, e.Name, "", e.Body) }})
 		}

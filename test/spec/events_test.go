@@ -43,7 +43,7 @@ func TestS0_16_Names(t *testing.T) {
 	for _, id := range []string{a, b, me} {
 		for _, e := range w.of(id) {
 			root, from, name, err := s.Names.ParseEvent(e.subject)
-			if err != nil || string(root) != me || string(from) != id || name != e.text("event") {
+			if err != nil || string(root) != me || string(from) != id || name != e.name {
 				t.Errorf("an event of %s came on %s: %s", id, e.subject, e.raw)
 			}
 			e.is("type", `"SUBAGENT_EVENT"`)
@@ -140,7 +140,7 @@ func TestS0_16_Order(t *testing.T) {
 	const want = "spawned, status_changed RUNNING, delegated, step, progress, step, status_changed COMPLETED"
 	ids.Range(func(id, _ any) bool {
 		w.until("its end", id.(string), func(e event) bool {
-			return e.text("event") == "status_changed" && e.text("content.status") == "COMPLETED"
+			return e.name == "status_changed" && e.text("content.status") == "COMPLETED"
 		})
 		if got := strings.Join(w.names(id.(string)), ", "); got != want {
 			t.Errorf("the events of %s are\n%s, want\n%s", id, got, want)

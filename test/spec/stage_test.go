@@ -201,7 +201,8 @@ func (s *stage) full(result answer) json.RawMessage {
 // An event is one SUBAGENT_EVENT and the subject it came on.
 type event struct {
 	answer
-	subject string
+	subject  string
+	id, name string
 }
 
 // A watch collects the events of a tree, in the order in which they come.
@@ -216,8 +217,10 @@ func (s *stage) watch(root string) *watch {
 	s.t.Helper()
 	w := &watch{s: s, more: make(chan struct{}, 1)}
 	stop, err := s.Conn.Subscribe(s.Names.EventTree(actor.ID(root)), func(subject string, data []byte) {
+		e := event{answer: parse(s.t, string(data)), subject: subject}
+		e.id, e.name = e.text("subagent_id"), e.text("event")
 		w.mu.Lock()
-		w.all = append(w.all, event{parse(s.t, string(data)), subject})
+		w.all = append(w.all, e)
 		w.mu.Unlock()
 		select {
 		case w.more <- struct{}{}:
@@ -236,7 +239,7 @@ func (w *watch) of(id string) (found []event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range w.all {
-		if e.text("subagent_id") == id {
+		if e.id == id {
 			found = append(found, e)
 		}
 	}
@@ -263,7 +266,7 @@ func (w *watch) until(what, id string, ok func(event) bool) event {
 // named waits for an event by name.
 func (w *watch) named(id, name string) event {
 	w.s.t.Helper()
-	return w.until("the event "+name, id, func(e event) bool { return e.text("event") == name })
+	return w.until("the event "+name, id, func(e event) bool { return e.name == name })
 }
 
 func (w *watch) tell(id string) (all string) {
@@ -276,7 +279,7 @@ func (w *watch) tell(id string) (all string) {
 // names gives the events of a subagent as a list of their names.
 func (w *watch) names(id string) (names []string) {
 	for _, e := range w.of(id) {
-		name := e.text("event")
+		name := e.name
 		if name == "status_changed" {
 			name += " " + e.text("content.status")
 		}
@@ -294,7 +297,7 @@ func (s *stage) eventually(agent, id, want string) {
 // count counts the events of a subagent by name.
 func (w *watch) count(id, name string) (n int) {
 	for _, e := range w.of(id) {
-		if e.text("event") == name {
+		if e.name == name {
 			n++
 		}
 	}

@@ -40,7 +40,7 @@ func TestS0_8_Cancel(t *testing.T) {
 	next(s, "the waiter's answer", waiter).is("status", `"CANCELLED"`)
 
 	said := s.run(me, `[{"say":"committed"},{"sleep_ms":3600000},{"result":{"never":true}}]`)
-	w.until("its second step", said, func(e event) bool { return e.text("event") == "step" && e.text("content.step") == "2" })
+	w.until("its second step", said, func(e event) bool { return e.name == "step" && e.text("content.step") == "2" })
 	s.cancel(me, said)
 	s.delegate(me, said, `[{"result":"$results"}]`)
 	s.await(me, said).is("status", `"COMPLETED"`)
@@ -54,7 +54,7 @@ func TestS0_8_Cancel(t *testing.T) {
 		t.Errorf("%d completions of %s, want that of its second session only", n, said)
 	}
 	for _, e := range w.of(running) {
-		if e.text("event") == "step" && e.number("content.step") > 1 {
+		if e.name == "step" && e.number("content.step") > 1 {
 			t.Errorf("a step began after the cancel: %s", e.raw)
 		}
 	}
@@ -177,7 +177,7 @@ func TestS0_9_Limits(t *testing.T) {
 	for id, want := range map[string]string{slow: "timeout", asleep: "timeout", steps: "max_steps", enough: "stop"} {
 		natstest.Await(t, "the mail of "+id, func() bool { return s.mails(me, id) == 1 })
 		s.mail(me, id, "1").is("stopReason", quote(want))
-		end := w.until("its end", id, func(e event) bool { return e.has("content.stopReason") && e.text("event") == "status_changed" })
+		end := w.until("its end", id, func(e event) bool { return e.has("content.stopReason") && e.name == "status_changed" })
 		end.is("content.stopReason", quote(want))
 		if n := w.count(id, "timeout"); (n == 1) != (want == "timeout") {
 			t.Errorf("%s, which stopped by %s, told of %d timeouts", id, want, n)
