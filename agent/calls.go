@@ -211,10 +211,18 @@ func (x *turn) late(id actor.ID, end *Ended, answer []byte) {
 	}
 }
 
+// maxSpilled is how many bytes of results become completions in one turn. What comes after that has to
+// be awaited, and is told so.
+const maxSpilled = 64 << 10
+
 // spill saves what an await for several has gathered when it is given up.
 func (x *turn) spill(c *call) {
-	for i := range c.Ends {
-		x.late(c.Ends[i].ID, &c.Ends[i], c.Got[i])
+	for i, end := range c.Ends {
+		answer := c.Got[i]
+		if x.spilled += len(answer); x.spilled > maxSpilled {
+			answer, end.Reason = tooLarge(end.ID), StopError
+		}
+		x.late(end.ID, &end, answer)
 	}
 }
 

@@ -19,10 +19,11 @@ const (
 // A turn is one decision under way.
 type turn struct {
 	*Thread
-	now   int64 // microseconds
-	env   *actor.Envelope
-	out   actor.Turn
-	dirty bool // the registry entry is no longer true
+	now     int64 // microseconds
+	env     *actor.Envelope
+	out     actor.Turn
+	dirty   bool // the registry entry is no longer true
+	spilled int  // bytes of results that became completions
 }
 
 // Decide takes the envelopes in order, then starts what became possible.

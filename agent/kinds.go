@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"bytes"
 	"fmt"
+	"sync"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -195,13 +197,20 @@ type Stored struct {
 	JSON     []byte
 }
 
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 // Pack encodes a body. It panics on a type that can't be encoded, which is a mistake of the program.
 func Pack(v any) []byte {
-	data, err := msgpack.Marshal(v)
-	if err != nil {
+	b := buffers.Get().(*bytes.Buffer)
+	defer buffers.Put(b)
+	b.Reset()
+	e := msgpack.GetEncoder()
+	defer msgpack.PutEncoder(e)
+	e.Reset(b)
+	if err := e.Encode(v); err != nil {
 		panic(fmt.Sprintf("agent: pack %T: %v", v, err))
 	}
-	return data
+	return bytes.Clone(b.Bytes())
 }
 
 // Unpack decodes what Pack wrote.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 
@@ -123,7 +124,7 @@ func (x *treeTurn) stopped(s *agent.Stopped) {
 	id := x.env.From
 	c.Waiting--
 	if id == c.Target {
-		c.Status, c.Changed = s.Status, s.Changed
+		c.Status, c.Changed = s.Status, c.Changed || s.Changed
 	}
 	if c.Terminate || len(s.Opened) == 0 || !c.floor(agent.Opener{ID: id, Session: s.Session}) {
 		return
@@ -156,20 +157,30 @@ func (x *treeTurn) over(c *cascade) {
 	if c.Terminate {
 		name = "terminated"
 	}
-	content := `{"status":"` + string(c.Status) + `","changed":true}`
+	told := outcome{c.Status, true}
 	switch {
 	case !c.Found:
-		content = `{"status":"` + string(stoppedStatus(c.Terminate)) + `","changed":true}`
+		told.Status = stoppedStatus(c.Terminate)
 	case !c.Changed:
-		name, content = "status_changed", `{"status":"`+string(c.Status)+`","changed":false}`
+		name, told.Changed = "status_changed", false
+	}
+	content, err := json.Marshal(told)
+	if err != nil {
+		panic("host: encode the end of a cascade: " + err.Error())
 	}
 	for _, a := range c.Askers {
 		env := actor.Envelope{From: a.From, Session: a.Session, Asker: a.Asker}
-		agent.Reply(&x.out, &env, &a2e.Event{Envelope: agent.Around(a.Asker, x.in.Now), SubagentID: c.Target, Event: name, Content: []byte(content)}, false)
+		agent.Reply(&x.out, &env, &a2e.Event{Envelope: agent.Around(a.Asker, x.in.Now), SubagentID: c.Target, Event: name, Content: content}, false)
 	}
 	if !c.Found {
-		x.effect(actor.Effect{Kind: actor.EffectEvent, To: actor.Address{ID: c.Target}, Name: name, Body: []byte(content)})
+		x.effect(actor.Effect{Kind: actor.EffectEvent, To: actor.Address{ID: c.Target}, Name: name, Body: content})
 	}
+}
+
+// outcome is what the end of a cascade says of its target.
+type outcome struct {
+	Status  a2e.Status `json:"status"`
+	Changed bool       `json:"changed"`
 }
 
 func stoppedStatus(terminate bool) a2e.Status {

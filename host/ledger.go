@@ -2,8 +2,10 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/troupehq/troupe/a2e"
@@ -14,7 +16,8 @@ import (
 
 const (
 	maxTaken   = 65_536 // ids of envelopes in memory
-	maxAnswers = 8_192  // answers in memory
+	maxAnswers = 32_768 // answers in memory, twice
+	lookUps    = 32     // answers that are looked up at the same time
 )
 
 // A ledger knows the envelopes that an actor took. An id's J is the sequence of the record that sent it:
@@ -24,7 +27,8 @@ type ledger struct {
 	floor   uint64
 	taken   map[actor.Taken]struct{}
 	answers map[string]agent.Stored
-	all     bool // answers has every key that the actor ever answered
+	older   map[string]agent.Stored // answers from before answers was full
+	all     bool                    // the two have every key that the actor ever answered
 }
 
 func newLedger(floor uint64, all bool) ledger {
@@ -51,10 +55,18 @@ func (l *ledger) answered(key string, body []byte) {
 		return
 	}
 	if len(l.answers) >= maxAnswers {
-		clear(l.answers)
-		l.all = false
+		l.all = l.all && l.older == nil
+		l.older, l.answers = l.answers, map[string]agent.Stored{}
 	}
 	l.answers[key] = s
+}
+
+func (l *ledger) answer(key string) (agent.Stored, bool) {
+	if s, ok := l.answers[key]; ok {
+		return s, true
+	}
+	s, ok := l.older[key]
+	return s, ok
 }
 
 const (
@@ -125,25 +137,16 @@ func (c *cell) seen(ctx context.Context, e *actor.Envelope) (bool, error) {
 }
 
 // replay finds the answer to a request that was answered before: the same one again, or a conflict if
-// the key came with another body.
-func (c *cell) replay(ctx context.Context, e *actor.Envelope) (*actor.Effect, error) {
-	s, ok := c.ledger.answers[e.Key.ID]
-	if !ok && !c.ledger.all {
-		data, found, err := c.p.h.Store.Keys.Get(ctx, e.Key.ID)
-		if err != nil {
-			return nil, err
-		}
-		if ok = found; found {
-			if err := agent.Unpack(data, &s); err != nil {
-				return nil, fmt.Errorf("answer %s: %w", e.Key.ID, err)
-			}
-		}
-	}
+// the key came with another body. found is what lookUpAnswers found.
+func (c *cell) replay(e *actor.Envelope, found map[string]agent.Stored) (*actor.Effect, error) {
+	s, ok := c.ledger.answer(e.Key.ID)
 	if !ok {
-		return nil, nil
+		if s, ok = found[e.Key.ID]; !ok {
+			return nil, nil
+		}
 	}
 	if s.Digest != e.Key.Digest {
-		err := &actor.Error{Kind: actor.Conflict, Field: "id", Err: fmt.Errorf("the id was used for another request")}
+		err := &actor.Error{Kind: actor.Conflict, Field: "id", Err: errors.New("the id was used for another request")}
 		data, encodeErr := a2e.Encode(a2e.NewError(agent.RequestOf(e.Asker), e.At, err))
 		if encodeErr != nil {
 			return nil, encodeErr
@@ -152,6 +155,56 @@ func (c *cell) replay(ctx context.Context, e *actor.Envelope) (*actor.Effect, er
 	}
 	effect := agent.AnswerEffect(e, s.JSON, s.IsError)
 	return &effect, nil
+}
+
+// lookUpAnswers reads the stored answers to the keys of a batch that are not in memory, many at a time. An
+// actor whose answers are all in memory needs none.
+func (c *cell) lookUpAnswers(ctx context.Context, batch []actor.Envelope) (map[string]agent.Stored, error) {
+	if c.ledger.all {
+		return nil, nil
+	}
+	var (
+		mu    sync.Mutex
+		wg    sync.WaitGroup
+		first error
+		found = map[string]agent.Stored{}
+		room  = make(chan struct{}, lookUps)
+	)
+	for i := range batch {
+		key := batch[i].Key.ID
+		if key == "" {
+			continue
+		}
+		if _, ok := c.ledger.answer(key); ok {
+			continue
+		}
+		room <- struct{}{}
+		wg.Go(func() {
+			s, ok, err := c.stored(ctx, key)
+			mu.Lock()
+			defer mu.Unlock()
+			if ok {
+				found[key] = s
+			}
+			if first == nil {
+				first = err
+			}
+			<-room
+		})
+	}
+	wg.Wait()
+	return found, first
+}
+
+func (c *cell) stored(ctx context.Context, key string) (s agent.Stored, found bool, err error) {
+	data, found, err := c.p.h.Store.Keys.Get(ctx, key)
+	if err != nil || !found {
+		return s, false, err
+	}
+	if err := agent.Unpack(data, &s); err != nil {
+		return s, false, fmt.Errorf("answer %s: %w", key, err)
+	}
+	return s, true, nil
 }
 
 // A history is the entries of a thread, as far as they are in memory.

@@ -176,7 +176,11 @@ func (c *cell) resume() {
 // sift drops the envelopes that were decided before and finds the answers to requests that were
 // answered before.
 func (c *cell) sift(ctx context.Context, batch []actor.Envelope) (fresh []actor.Envelope, replays []actor.Effect, err error) {
-	fresh = batch[:0:0]
+	answers, err := c.lookUpAnswers(ctx, batch)
+	if err != nil {
+		return nil, nil, err
+	}
+	fresh = make([]actor.Envelope, 0, len(batch))
 	for i := range batch {
 		e := &batch[i]
 		if e.Seq != 0 && e.Seq <= *c.cursor.Of(e.Lane) {
@@ -192,7 +196,7 @@ func (c *cell) sift(ctx context.Context, batch []actor.Envelope) (fresh []actor.
 			}
 		}
 		if e.Key.ID != "" {
-			again, err := c.replay(ctx, e)
+			again, err := c.replay(e, answers)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -73,7 +73,7 @@ func (a *app) asking(cmd *cobra.Command, timeout time.Duration) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&a.agent, "agent", "cli", "who is asking: the agent whose subagents these are")
 	f.StringVar(&a.key, "idempotency-key", "", "the same request with the same key is done once (default: a random one)")
-	f.DurationVar(&a.timeout, "timeout", timeout, "how long to wait, 0 for as long as it takes")
+	f.Duration("timeout", timeout, "how long to wait, 0 for as long as it takes")
 	return cmd
 }
 

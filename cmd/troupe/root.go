@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -30,15 +30,15 @@ const rootExample = `  troupe run "Summarise this document" --each 'docs/*.md' -
   troupe delegate "$id" "hello" --await
   troupe tree`
 
-// An app is one run of the program: where it prints to, and the flags that commands share.
+// An app is one run of the program: where it prints to, and the flags that commands share. A flag
+// whose default differs from command to command is not among them: the last would count for all.
 type app struct {
 	stdout, stderr *os.File
 	began          bool // the arguments were right, and the command has begun
 
 	agent, url, context, namespace, key string
 
-	output  choice
-	timeout time.Duration
+	output choice
 }
 
 // execute runs the program and gives its exit code.
@@ -101,13 +101,16 @@ func (a *app) does(what func(ctx context.Context, args []string) error) func(*co
 	return func(cmd *cobra.Command, args []string) error {
 		a.began = true
 		ctx := cmd.Context()
-		if a.timeout < 0 {
-			return usage(fmt.Errorf("--timeout is below zero"))
-		}
-		if a.timeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(ctx, a.timeout, fmt.Errorf("not done within %v", a.timeout))
-			defer cancel()
+		if cmd.Flags().Lookup("timeout") != nil {
+			limit, err := cmd.Flags().GetDuration("timeout")
+			if err != nil || limit < 0 {
+				return usage(errors.New("--timeout is below zero"))
+			}
+			if limit > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done within %v", limit))
+				defer cancel()
+			}
 		}
 		return what(ctx, args)
 	}

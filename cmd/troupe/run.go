@@ -60,7 +60,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.StringVar(&r.strategy, "merge", r.strategy, "how results are merged: "+strategyHelp)
 	f.StringVar(&r.store, "store", "", "directory of the server's store (default: a temporary one, removed at the end)")
 	f.StringVar(&r.name, "name", "", "the agent that the subagents belong to (default: run- and 8 random hex digits)")
-	f.DurationVar(&a.timeout, "timeout", 0, "how long it may take, 0 for as long as it does")
+	f.Duration("timeout", 0, "how long it may take, 0 for as long as it does")
 	must(cmd.MarkFlagRequired("each"))
 	exclude(cmd, "store", "nats", "context")
 	return cmd
@@ -103,9 +103,10 @@ func (a *app) perform(ctx context.Context, conn *bus.Conn, names subjects.Names,
 	if err != nil {
 		return j.stopped(ctx, err)
 	}
-	if a.json() {
+	switch {
+	case a.json():
 		err = a.print(j.report(merged))
-	} else {
+	case j.failures() < len(j.parts):
 		err = a.result(merged)
 	}
 	for _, part := range j.parts {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/model"
 )
 
@@ -98,3 +99,5 @@ func keepMessages(seen *[]json.RawMessage) modelFunc {
 		return &model.Response{Done: true, Result: json.RawMessage(`{}`)}, nil
 	}
 }
+
+func parseID(id string) actor.ID { return actor.ID(id) }
