@@ -156,20 +156,24 @@ func Around(a actor.Asker, now time.Time) a2e.Envelope { return a2e.Answer(Reque
 
 // Reply adds to turn what brings msg to the asker of env: a reply on a subject, or an envelope to
 // the thread whose tool call it was. With keep, msg is stored as the answer to env's idempotency
-// key first.
+// key first, also when nobody waits for it: whoever tries again may.
 func Reply(turn *actor.Turn, env *actor.Envelope, msg a2e.Message, keep bool) {
-	if env.Asker.IsZero() {
+	keep = keep && env.Key.ID != ""
+	if env.Asker.IsZero() && !keep {
 		return
 	}
 	data, err := a2e.Encode(msg)
 	if err != nil {
 		panic(fmt.Sprintf("agent: encode %s: %v", msg.Type(), err))
 	}
-	if keep && env.Key.ID != "" {
-		stored := Pack(&Stored{Digest: env.Key.Digest, IsError: msg.Type() == a2e.TypeError, JSON: data})
+	isError := msg.Type() == a2e.TypeError
+	if keep {
+		stored := Pack(&Stored{Digest: env.Key.Digest, IsError: isError, JSON: data})
 		turn.Effects = append(turn.Effects, actor.Effect{Kind: actor.EffectAnswer, Name: env.Key.ID, Body: stored})
 	}
-	turn.Effects = append(turn.Effects, AnswerEffect(env, data, msg.Type() == a2e.TypeError))
+	if !env.Asker.IsZero() {
+		turn.Effects = append(turn.Effects, AnswerEffect(env, data, isError))
+	}
 }
 
 // AnswerEffect brings an encoded answer to the asker of env.

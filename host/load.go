@@ -201,7 +201,9 @@ func (c *cell) sift(ctx context.Context, batch []actor.Envelope) (fresh []actor.
 				return nil, nil, err
 			}
 			if again != nil {
-				replays = append(replays, *again)
+				if !e.Asker.IsZero() {
+					replays = append(replays, *again)
+				}
 				continue
 			}
 		}

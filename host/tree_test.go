@@ -18,8 +18,8 @@ func TestTreeIsItsRecords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := &histories{t: t, stage: stage{registry: map[actor.ID]*actor.Known{}}, sent: map[actor.ID][]agent.Stop{}}
 		h.journal = newJournal("parent_1", Limits{MaxDepth: 4, MaxLive: rapid.IntRange(1, 40).Draw(t, "cap")})
-		h.every = 11
-		for range rapid.IntRange(1, 200).Draw(t, "turns") {
+		h.every = 17
+		for range rapid.IntRange(1, 150).Draw(t, "turns") {
 			var batch []actor.Envelope
 			for range rapid.IntRange(0, 3).Draw(t, "batch") {
 				batch = append(batch, h.anything())

@@ -91,7 +91,7 @@ func (a *app) root() *cobra.Command {
 	add("work", a.spawnCommand(), a.delegateCommand(), a.awaitCommand(), a.sendCommand(), a.mergeCommand())
 	add("look", a.lsCommand(), a.treeCommand(), a.showCommand())
 	add("stop", a.cancelCommand(), a.terminateCommand())
-	root.AddCommand(a.versionCommand())
+	root.AddCommand(a.benchCommand(), a.versionCommand())
 	return root
 }
 

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/bus"
@@ -18,9 +16,6 @@ import (
 	"github.com/troupehq/troupe/store"
 	"github.com/troupehq/troupe/subjects"
 )
-
-// Log takes what the host has to say.
-var Log zerolog.Logger
 
 // parent is the agent that the bench asks as.
 const parent actor.ID = "bench"
@@ -34,7 +29,6 @@ type product struct {
 	store  *store.Store
 	host   *host.Host
 	stop   func() error
-	mailed atomic.Int64
 	mail   chan actor.ID
 	keys   atomic.Int64
 }
@@ -63,7 +57,7 @@ func open(ctx context.Context, dir string, partitions int) (p *product, err erro
 	}
 	p.host, err = host.New(host.Config{
 		Conn: p.conn, Store: p.store, Names: p.names, Partitions: layout.Partitions, Member: p.server.Member(), Version: "0.0.0",
-		Limits: host.Limits{MaxLive: 1 << 30}, Log: Log,
+		Limits: host.Limits{MaxLive: 1 << 30},
 	})
 	if err != nil {
 		return nil, err
@@ -86,7 +80,6 @@ func open(ctx context.Context, dir string, partitions int) (p *product, err erro
 	}
 	go func() {
 		_ = p.asks.ReadMail(serving, p.names, parent, 0, func(m bus.Mail) { // ends with the context
-			p.mailed.Add(1)
 			p.mail <- m.From
 		})
 	}()
@@ -104,11 +97,15 @@ func firstOf(errs ...error) error {
 
 // ask makes one request and reads its answer.
 func (p *product) ask(ctx context.Context, req a2e.Request) (a2e.Message, error) {
+	return p.askAs(ctx, parent, req)
+}
+
+func (p *product) askAs(ctx context.Context, agent actor.ID, req a2e.Request) (a2e.Message, error) {
 	data, err := a2e.Encode(req)
 	if err != nil {
 		return nil, err
 	}
-	if data, err = p.asks.Request(ctx, p.names.A2E(parent), data); err != nil {
+	if data, err = p.asks.Request(ctx, p.names.A2E(agent), data); err != nil {
 		return nil, err
 	}
 	msg, err := a2e.DecodeAnswer(data)
@@ -230,15 +227,14 @@ func (p *product) single(ctx context.Context, ids []actor.ID) ([]time.Duration, 
 }
 
 // writes counts the messages that were ever stored in the streams of the namespace.
-func (p *product) writes(ctx context.Context) (map[string]uint64, error) {
-	counts := map[string]uint64{}
+func (p *product) writes(ctx context.Context) (total uint64, err error) {
 	streams := p.conn.JS.ListStreams(ctx)
 	for info := range streams.Info() {
 		if strings.Contains(info.Config.Name, p.names.Namespace()) {
-			counts[info.Config.Name] = info.State.LastSeq
+			total += info.State.LastSeq
 		}
 	}
-	return counts, streams.Err()
+	return total, streams.Err()
 }
 
 // parallel calls f for 0 to n-1, at most window at a time, and gives the first error.
