@@ -207,6 +207,7 @@ func Pack(v any) []byte {
 	e := msgpack.GetEncoder()
 	defer msgpack.PutEncoder(e)
 	e.Reset(b)
+	e.UseArrayEncodedStructs(true) // also those that have no tag for it: names are half of a configuration
 	if err := e.Encode(v); err != nil {
 		panic(fmt.Sprintf("agent: pack %T: %v", v, err))
 	}

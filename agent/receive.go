@@ -31,10 +31,11 @@ type delegated struct {
 	By      actor.ID `json:"by"`
 }
 
-// floored reports whether the envelope was sent by a session that was stopped since.
+// floored reports whether the envelope was sent by a session that was stopped since. One without a session
+// came from outside, in the thread's name.
 func (x *turn) floored() bool {
 	for _, f := range x.head.Floors {
-		if f.ID == x.env.From && x.env.Session <= f.Session {
+		if f.ID == x.env.From && x.env.Session != 0 && x.env.Session <= f.Session {
 			return true
 		}
 	}

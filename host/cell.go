@@ -381,7 +381,7 @@ func (c *cell) record(ctx context.Context, batch []actor.Envelope, turn *actor.T
 		c.ledger.add(&batch[i])
 	}
 	for _, a := range answers.fresh {
-		c.ledger.answered(a.Key, a.Body)
+		c.ledger.answered(a.Key)
 	}
 	c.history.add(turn.Entries)
 	c.poison.clear()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"time"
@@ -15,24 +16,23 @@ import (
 )
 
 const (
-	maxTaken   = 65_536 // ids of envelopes in memory
-	maxAnswers = 32_768 // answers in memory, twice
-	lookUps    = 32     // answers that are looked up at the same time
+	maxTaken = 65_536  // ids of envelopes in memory
+	maxKeys  = 1 << 20 // idempotency keys of one actor in memory
+	lookUps  = 32      // answers that are looked up at the same time
 )
 
 // A ledger knows the envelopes that an actor took. An id's J is the sequence of the record that sent it:
 // at or above the floor the ids in memory say whether it was taken; below it the actor's journal
 // after J does. No clock and no window is involved.
 type ledger struct {
-	floor   uint64
-	taken   map[actor.Taken]struct{}
-	answers map[string]agent.Stored
-	older   map[string]agent.Stored // answers from before answers was full
-	all     bool                    // the two have every key that the actor ever answered
+	floor uint64
+	taken map[actor.Taken]struct{}
+	keys  map[uint64]struct{} // hashes of the idempotency keys that were answered
+	all   bool                // keys has every one that the actor ever answered
 }
 
 func newLedger(floor uint64, all bool) ledger {
-	return ledger{floor: floor, all: all, taken: map[actor.Taken]struct{}{}, answers: map[string]agent.Stored{}}
+	return ledger{floor: floor, all: all, taken: map[actor.Taken]struct{}{}, keys: map[uint64]struct{}{}}
 }
 
 func (l *ledger) add(e *actor.Envelope) {
@@ -49,25 +49,23 @@ func (l *ledger) trim(seq uint64) {
 	}
 }
 
-func (l *ledger) answered(key string, body []byte) {
-	var s agent.Stored
-	if agent.Unpack(body, &s) != nil {
-		return
+func (l *ledger) answered(key string) {
+	if len(l.keys) >= maxKeys {
+		clear(l.keys)
+		l.all = false
 	}
-	if len(l.answers) >= maxAnswers {
-		l.all = l.all && l.older == nil
-		l.older, l.answers = l.answers, map[string]agent.Stored{}
-	}
-	l.answers[key] = s
+	l.keys[hashOf(key)] = struct{}{}
 }
 
-func (l *ledger) answer(key string) (agent.Stored, bool) {
-	if s, ok := l.answers[key]; ok {
-		return s, true
-	}
-	s, ok := l.older[key]
-	return s, ok
+// new reports whether key was certainly not answered before.
+func (l *ledger) new(key string) bool {
+	_, maybe := l.keys[hashOf(key)]
+	return l.all && !maybe
 }
+
+func hashOf(key string) uint64 { return maphash.String(seed, key) }
+
+var seed = maphash.MakeSeed()
 
 const (
 	maxKept      = 8    // answers in a thread's record
@@ -82,6 +80,15 @@ type kept struct {
 	list    []actor.Answered
 	spilled bool
 	fresh   []actor.Answered // those of the present turn
+}
+
+func (k kept) find(key string) ([]byte, bool) {
+	for i := range k.list {
+		if k.list[i].Key == key {
+			return k.list[i].Body, true
+		}
+	}
+	return nil, false
 }
 
 // next gives what the record of turn keeps. It takes the answers that stay here out of the turn's
@@ -139,11 +146,9 @@ func (c *cell) seen(ctx context.Context, e *actor.Envelope) (bool, error) {
 // replay finds the answer to a request that was answered before: the same one again, or a conflict if
 // the key came with another body. found is what lookUpAnswers found.
 func (c *cell) replay(e *actor.Envelope, found map[string]agent.Stored) (*actor.Effect, error) {
-	s, ok := c.ledger.answer(e.Key.ID)
+	s, ok := found[e.Key.ID]
 	if !ok {
-		if s, ok = found[e.Key.ID]; !ok {
-			return nil, nil
-		}
+		return nil, nil
 	}
 	if s.Digest != e.Key.Digest {
 		err := &actor.Error{Kind: actor.Conflict, Field: "id", Err: errors.New("the id was used for another request")}
@@ -157,12 +162,9 @@ func (c *cell) replay(e *actor.Envelope, found map[string]agent.Stored) (*actor.
 	return &effect, nil
 }
 
-// lookUpAnswers reads the stored answers to the keys of a batch that are not in memory, many at a time. An
-// actor whose answers are all in memory needs none.
+// lookUpAnswers finds the answers to the keys of a batch: in the record, or in the bucket of keys, where
+// only those are looked for that may be there.
 func (c *cell) lookUpAnswers(ctx context.Context, batch []actor.Envelope) (map[string]agent.Stored, error) {
-	if c.ledger.all {
-		return nil, nil
-	}
 	var (
 		mu    sync.Mutex
 		wg    sync.WaitGroup
@@ -172,10 +174,7 @@ func (c *cell) lookUpAnswers(ctx context.Context, batch []actor.Envelope) (map[s
 	)
 	for i := range batch {
 		key := batch[i].Key.ID
-		if key == "" {
-			continue
-		}
-		if _, ok := c.ledger.answer(key); ok {
+		if key == "" || c.ledger.new(key) {
 			continue
 		}
 		room <- struct{}{}
@@ -197,9 +196,11 @@ func (c *cell) lookUpAnswers(ctx context.Context, batch []actor.Envelope) (map[s
 }
 
 func (c *cell) stored(ctx context.Context, key string) (s agent.Stored, found bool, err error) {
-	data, found, err := c.p.h.Store.Keys.Get(ctx, key)
-	if err != nil || !found {
-		return s, false, err
+	data, found := c.kept.find(key)
+	if !found {
+		if data, found, err = c.p.h.Store.Keys.Get(ctx, key); err != nil || !found {
+			return s, false, err
+		}
 	}
 	if err := agent.Unpack(data, &s); err != nil {
 		return s, false, fmt.Errorf("answer %s: %w", key, err)

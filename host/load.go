@@ -46,7 +46,7 @@ func (c *cell) load(ctx context.Context) error {
 	c.ledger = newLedger(last.Seq, !r.Spilled && !c.addr.Host)
 	c.kept = kept{list: r.Answers, spilled: r.Spilled}
 	for _, a := range r.Answers {
-		c.ledger.answered(a.Key, a.Body)
+		c.ledger.answered(a.Key)
 	}
 	c.history = history{complete: newborn}
 	mark := c.p.watermark()
@@ -96,6 +96,13 @@ type births struct {
 
 // maxBirths is how many births are held, twice.
 const maxBirths = 4096
+
+// age forgets the births of the time before the last call.
+func (b *births) age() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.young, b.old = nil, b.young
+}
 
 func (b *births) put(id actor.ID, m store.Message) {
 	b.mu.Lock()

@@ -291,6 +291,7 @@ func (h *Host) compact(ctx context.Context, held map[int]store.Held) {
 func (h *Host) serveEviction(ctx context.Context) error {
 	for sleep(ctx, evictEvery) {
 		now := time.Now()
+		h.births.age()
 		for _, n := range h.ownedNumbers() {
 			if p := h.partition(n); p != nil {
 				p.evict(now)

@@ -61,7 +61,7 @@ func (c *cell) suspect(batch []actor.Envelope, kind actor.Kind, why string, weig
 // deadLetter gives up on the one envelope of the batch: it goes to the dead letters, what it met fails,
 // and whoever asked is told. A body that would make this record too large as well is left out.
 func (c *cell) deadLetter(in actor.Input, why string) actor.Turn {
-	turn := c.machine.Fail(in, why)
+	turn := c.machine.Fail(in, string(c.poison.kind)+": "+why)
 	if len(in.Batch) == 1 {
 		e := &in.Batch[0]
 		dead := actor.Effect{Kind: actor.EffectDead, To: c.addr, Name: why, Body: e.Body}

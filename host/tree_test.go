@@ -10,7 +10,7 @@ import (
 	"github.com/troupehq/troupe/agent"
 )
 
-// TestTreeIsItsRecords replays random histories, long enough for several full tables. At any time
+// TestTreeIsItsRecords replays random histories, in which the full table is due at any time. Always
 // the tree that its records restore is the live one; no spawn goes over the cap; every cascade ends
 // with the last answer to its stops.
 func TestTreeIsItsRecords(t *testing.T) {
@@ -19,7 +19,10 @@ func TestTreeIsItsRecords(t *testing.T) {
 		h := &histories{t: t, stage: stage{registry: map[actor.ID]*actor.Known{}}, sent: map[actor.ID][]agent.Stop{}}
 		h.journal = newJournal("parent_1", Limits{MaxDepth: 4, MaxLive: rapid.IntRange(1, 40).Draw(t, "cap")})
 		h.every = 17
-		for range rapid.IntRange(1, 150).Draw(t, "turns") {
+		for range rapid.IntRange(1, 100).Draw(t, "turns") {
+			if rapid.IntRange(0, 15).Draw(t, "table is due") == 0 {
+				h.tree.records = fullEvery
+			}
 			var batch []actor.Envelope
 			for range rapid.IntRange(0, 3).Draw(t, "batch") {
 				batch = append(batch, h.anything())
@@ -157,6 +160,42 @@ func (h *histories) answerAll() {
 		h.turn([]actor.Envelope{h.stopped(id)})
 	}
 	h.t.Fatalf("the cascades send stops without end")
+}
+
+// TestFullTableInParts: a table that is too large for one record is written in several, while threads come
+// and go. Until the last is there, the records since the table before restore the tree.
+func TestFullTableInParts(t *testing.T) {
+	t.Parallel()
+	const many = 5 * fullPart / (2 * rowBytes)
+	s := &stage{registry: map[actor.ID]*actor.Known{}}
+	s.journal = newJournal("parent_1", Limits{MaxDepth: 1, MaxLive: 2 * many})
+	turn := func(batch ...actor.Envelope) actor.Turn {
+		turn := s.decide(batch)
+		if err := s.record(&turn); err != nil {
+			t.Fatalf("record %d: %v", len(s.records), err)
+		}
+		return turn
+	}
+	spawn := actor.Envelope{From: "parent_1", Kind: agent.KindSpawn, Body: agent.Pack(&agent.Spawn{})}
+	batch := make([]actor.Envelope, many)
+	for i := range batch {
+		batch[i] = spawn
+	}
+	turn(batch...)
+	closed := func(id actor.ID) actor.Envelope {
+		return actor.Envelope{From: id, Kind: agent.KindNotice, Body: agent.Pack(&agent.Notice{Lineage: actor.Lineage{ID: id}})}
+	}
+	for range 3 { // the second starts from the base that the first made
+		s.tree.records = fullEvery
+		first := turn(spawn)
+		second := turn(closed(s.tree.rest[0]), closed(s.tree.rest[len(s.tree.rest)-1]), closed("sub_1"), spawn)
+		if !first.Full || first.Rebase || second.Full || second.Rebase {
+			t.Fatalf("the table of %d threads is written in one or two records", many)
+		}
+		if last := turn(); !last.Rebase || s.records[len(s.records)-1].Base != s.full {
+			t.Fatalf("the third record is not the end of the table: rebase %t, base %d, begun at %d", last.Rebase, s.base, s.full)
+		}
+	}
 }
 
 // TestCascadeOfMany: a cascade over more threads than one turn sends to. An answer that comes before all

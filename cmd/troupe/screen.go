@@ -83,12 +83,15 @@ func clip(s string, columns int) string {
 }
 
 // pad fills a text up with spaces.
-func pad(s string, columns int) string {
-	used := 0
+func pad(s string, to int) string { return s + strings.Repeat(" ", max(0, to-columns(s))) }
+
+// columns is how many columns a text takes.
+func columns(s string) int {
+	n := 0
 	for _, r := range s {
-		used += columnsOf(r)
+		n += columnsOf(r)
 	}
-	return s + strings.Repeat(" ", max(0, columns-used))
+	return n
 }
 
 // clean takes out of a text what would move the cursor or turn the line around.

@@ -215,7 +215,7 @@ func (g *grove) lines(now time.Time) []string {
 	}
 	width := 0
 	for _, b := range all {
-		width = max(width, 2*b.depth+len([]rune(b.Name)))
+		width = max(width, 2*b.depth+columns(clean(b.Name)))
 	}
 	for _, b := range all {
 		lines = append(lines, row(&b.Entry, b.depth, min(width, maxNameColumns), now))
