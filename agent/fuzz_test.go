@@ -16,7 +16,7 @@ func FuzzDecide(f *testing.F) {
 		KindStop:       &Stop{Cascade: 1, Openers: []Opener{{ID: "root", Session: 1}}, Floors: []Opener{{ID: "root", Session: 1}}},
 		KindCompletion: &Completion{Session: 1, Name: "c", Content: value(`{}`)},
 		KindAnswer:     &Answer{Call: "1-1-0", Content: value(`{"type":"SUBAGENT_AWAIT_RESP","subagent_id":"sub_a","status":"COMPLETED","result":{},"error":null}`), Ended: Ended{Session: 1, Reason: StopDone, Usage: []byte(`{}`)}},
-		KindJob:        &JobAnswer{N: 1, Step: Step{Text: "x", Done: true, Result: value(`{"a":1}`)}},
+		KindJob:        &JobAnswer{N: 1, Step: Step{Said: value(`"x"`), Done: true, Result: value(`{"a":1}`)}},
 		KindTimer:      &Timer{Session: 1, At: 61e6},
 		KindWake:       &Await{},
 		"nonsense":     &Await{},
@@ -27,7 +27,7 @@ func FuzzDecide(f *testing.F) {
 		}
 	}
 	f.Add(uint8(1), KindJob, "root", Pack(&JobAnswer{N: 1, Step: Step{Done: true, Result: value(`not JSON`)}}))
-	f.Add(uint8(1), KindJob, "root", Pack(&JobAnswer{N: 1, Step: Step{Text: "\xff", Calls: []Call{{ID: "\xff", Name: "subagent_list", Arguments: value("{")}}}}))
+	f.Add(uint8(1), KindJob, "root", Pack(&JobAnswer{N: 1, Step: Step{Said: value("\xff"), Calls: []Call{{ID: "\xff", Name: "subagent_list", Arguments: value("{")}}}}))
 	f.Add(uint8(2), KindAnswer, "sub_a", Pack(&Answer{Call: "1-1-0", Content: value(`nothing`), Ended: Ended{Session: 1, Usage: []byte("?")}}))
 	f.Fuzz(func(t *testing.T, state uint8, kind, from string, body []byte) {
 		w := newWitness(actor.Lineage{ID: "sub_1", Ancestors: []actor.ID{"root", "sub_p"}})

@@ -147,9 +147,9 @@ type JobAnswer struct {
 
 // A Step is what a model did.
 type Step struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Text     string
-	Progress string // the last it told
+	_msgpack struct{}    `msgpack:",as_array"`
+	Said     actor.Value // a JSON string, or nothing
+	Progress string      // the last it told
 	Calls    []Call
 	Result   actor.Value
 	Fail     string

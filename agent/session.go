@@ -126,10 +126,9 @@ func (x *turn) stepDone(a *JobAnswer) {
 		h.Progress = s.Progress
 		x.dirty = true
 	}
-	if s.Text != "" {
-		said := actor.Value{JSON: quote(s.Text)}
-		h.Partial = said
-		x.entry(actor.Entry{Kind: actor.EntrySay, Shown: h.Steps, From: h.Lineage.ID, Content: said})
+	if json.Valid(s.Said.JSON) {
+		h.Partial = s.Said
+		x.entry(actor.Entry{Kind: actor.EntrySay, Shown: h.Steps, From: h.Lineage.ID, Content: s.Said})
 	}
 	switch {
 	case a.Err != "":

@@ -172,7 +172,10 @@ func (s *stage) answer(c *command) *Answer {
 
 func (s *stage) step(c *command) *JobAnswer {
 	a := &JobAnswer{N: c.number("n", s.thread.head.Job), Err: c.take("error", "")}
-	a.Step = Step{Text: c.take("text", ""), Progress: c.take("progress", ""), Fail: c.take("fail", ""), Sleep: c.duration("sleep").Microseconds()}
+	a.Step = Step{Progress: c.take("progress", ""), Fail: c.take("fail", ""), Sleep: c.duration("sleep").Microseconds()}
+	if text := c.take("text", ""); text != "" {
+		a.Step.Said = value(string(quote(text)))
+	}
 	_, a.Step.Done = c.opts["done"]
 	a.Step.Result = value(c.take("done", ""))
 	if tokens := c.take("tokens", ""); tokens != "" {

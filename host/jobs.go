@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/troupehq/troupe/a2e"
@@ -64,7 +65,7 @@ func (c *cell) do(ctx context.Context, job actor.Job, work func(context.Context)
 	if ctx.Err() != nil {
 		return
 	}
-	answer.N = job.N
+	answer.N, answer.Err = job.N, words(answer.Err)
 	c.push([]actor.Envelope{{Kind: agent.KindJob, Session: job.N, Lane: actor.LaneCtl, Body: agent.Pack(&answer)}})
 }
 
@@ -131,7 +132,7 @@ func (c *cell) step(t *agent.Thread) func(context.Context) agent.JobAnswer {
 		if err != nil {
 			return agent.JobAnswer{Err: err.Error()}
 		}
-		s.Progress = said
+		s.Progress = clip(said, maxProgress)
 		return agent.JobAnswer{Step: s}
 	}
 }
@@ -207,26 +208,57 @@ func (h *Host) fill(ctx context.Context, r *model.Request, entries []actor.Entry
 	return nil
 }
 
-// stepOf turns a model's response into what the thread takes.
-func (h *Host) stepOf(ctx context.Context, resp *model.Response) (agent.Step, error) {
-	s := agent.Step{Text: resp.Text, Fail: resp.Fail, Done: resp.Done, Sleep: resp.Sleep.Microseconds()}
+// maxWords is how much of an error's text is kept.
+const maxWords = 16 << 10
+
+// words bounds the text of an error, and says so where it is cut.
+func words(text string) string {
+	if len(text) <= maxWords {
+		return text
+	}
+	return fmt.Sprintf("%s (%d bytes in all)", clip(text, maxWords), len(text))
+}
+
+// maxProgress is how much of the last progress stands in the registry. Its event has all of it.
+const maxProgress = 1024
+
+// clip cuts text to at most n bytes, between characters, and shows that it did.
+func clip(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n-len("…")], "") + "…"
+}
+
+// stepOf turns a model's response into what the thread takes. Together the values of a step that stay inline
+// are no more than one value may be.
+func (h *Host) stepOf(ctx context.Context, resp *model.Response) (s agent.Step, err error) {
+	s = agent.Step{Fail: words(resp.Fail), Done: resp.Done, Sleep: resp.Sleep.Microseconds()}
 	if resp.Usage != nil {
 		s.Input, s.Output = resp.Usage.InputTokens, resp.Usage.OutputTokens
 	}
-	var err error
-	if resp.Done {
-		if s.Result, err = h.shrink(ctx, actor.Value{JSON: model.Object(resp.Result)}); err != nil {
-			return s, err
+	room := actor.MaxInline
+	keep := func(data []byte) (v actor.Value) {
+		if err == nil {
+			v, err = h.shrinkTo(ctx, actor.Value{JSON: data}, max(room, 1024))
+			room -= len(v.JSON)
 		}
+		return v
 	}
-	for _, call := range resp.Calls {
-		args, err := h.shrink(ctx, actor.Value{JSON: call.Arguments})
+	if resp.Text != "" {
+		text, err := json.Marshal(resp.Text)
 		if err != nil {
 			return s, err
 		}
-		s.Calls = append(s.Calls, agent.Call{ID: call.ID, Name: call.Name, Arguments: args})
+		s.Said = keep(text)
 	}
-	return s, nil
+	if resp.Done {
+		s.Result = keep(model.Object(resp.Result))
+	}
+	for _, call := range resp.Calls {
+		s.Calls = append(s.Calls, agent.Call{ID: call.ID, Name: call.Name, Arguments: keep(call.Arguments)})
+	}
+	return s, err
 }
 
 // arm starts a timer. One that is far off is written to the bus after a while, unless it was disarmed

@@ -109,7 +109,12 @@ func ancestors(parents map[actor.ID]actor.ID, id actor.ID) []actor.ID {
 
 // shrink puts a value that is too large to travel inline into a blob.
 func (h *Host) shrink(ctx context.Context, v actor.Value) (actor.Value, error) {
-	if v.Blob || len(v.JSON) <= actor.MaxInline {
+	return h.shrinkTo(ctx, v, actor.MaxInline)
+}
+
+// shrinkTo puts a value of more than limit bytes into a blob.
+func (h *Host) shrinkTo(ctx context.Context, v actor.Value, limit int) (actor.Value, error) {
+	if v.Blob || len(v.JSON) <= limit {
 		return v, nil
 	}
 	ref, err := h.Store.Blobs.Put(ctx, v.JSON)

@@ -23,16 +23,29 @@ const (
 	compactFrom = 4096 // settled messages that make a compaction worth while
 )
 
-// A watch is what this process has seen of another's lease.
-type watch struct {
-	rev   uint64
+// A watch tells what does not change any more: a lease by its revision, a member by its last beat. It goes by
+// this process's own clock.
+type watch map[string]seen
+
+type seen struct {
+	what  uint64
 	since time.Time
+}
+
+// still reports for how long what is said of name has been the same.
+func (w watch) still(name string, what uint64) time.Duration {
+	s, ok := w[name]
+	if !ok || s.what != what {
+		s = seen{what, time.Now()}
+		w[name] = s
+	}
+	return time.Since(s.since)
 }
 
 // serveMembership keeps this process a member and its share of the partitions owned, until ctx ends.
 func (h *Host) serveMembership(ctx context.Context) error {
 	started := time.Now()
-	seen := map[int]watch{}
+	seen := watch{}
 	beat := func(ctx context.Context) error {
 		host, _ := os.Hostname() // "" says that it is not known
 		return h.Store.Members.Beat(ctx, store.Member{
@@ -61,14 +74,14 @@ func (h *Host) serveMembership(ctx context.Context) error {
 }
 
 // round renews what is owned, gives back what another is to have, and takes what is free.
-func (h *Host) round(ctx context.Context, seen map[int]watch) error {
+func (h *Host) round(ctx context.Context, seen watch) error {
 	members, err := h.Store.Members.List(ctx)
 	if err != nil {
 		return err
 	}
 	ids := []string{h.Member}
 	for _, m := range members {
-		if m.ID != h.Member {
+		if m.ID != h.Member && seen.still("member "+m.ID, uint64(m.Seen.UnixNano())) <= leaseTerm {
 			ids = append(ids, m.ID)
 		}
 	}
@@ -85,12 +98,13 @@ func (h *Host) round(ctx context.Context, seen map[int]watch) error {
 	complete := true
 	for n := range h.Partitions {
 		p := h.partition(n)
+		open := free(held[n], h.Member, seen) // asked of all: one that is to be ours may be so later
 		switch {
 		case p != nil && (p.ctx.Err() != nil || !mine[n]):
 			wg.Go(func() { h.release(p) })
 		case p != nil:
 			wg.Go(func() { h.renew(ctx, p) })
-		case mine[n] && free(held[n], h.Member, seen, n):
+		case mine[n] && open:
 			wg.Go(func() { h.acquire(ctx, n, held[n]) })
 		case mine[n]:
 			complete = false
@@ -114,16 +128,9 @@ func (h *Host) round(ctx context.Context, seen map[int]watch) error {
 
 // free reports whether a lease may be taken: it is nobody's, or ours from before, or was not renewed
 // for leaseTerm since this process first saw its present revision.
-func free(l store.Held, member string, seen map[int]watch, n int) bool {
-	if l.Lease.Owner == "" || l.Lease.Owner == member {
-		return true
-	}
-	w, ok := seen[n]
-	if !ok || w.rev != l.Rev {
-		seen[n] = watch{l.Rev, time.Now()}
-		return false
-	}
-	return time.Since(w.since) > leaseTerm
+func free(l store.Held, member string, seen watch) bool {
+	quiet := seen.still("lease "+strconv.Itoa(l.Partition), l.Rev)
+	return l.Lease.Owner == "" || l.Lease.Owner == member || quiet > leaseTerm
 }
 
 // share gives the partitions that member is to own: each goes to the member that ranks highest for it

@@ -28,8 +28,9 @@ func TestCase26_Sizes(t *testing.T) {
 		fmt.Fprintf(&lines, "line %d of a long result, which is not cut\n", i)
 	}
 	for name, text := range map[string]string{
-		"1200 lines": lines.String(), "at the inline limit": large(128<<10 - 100), "just over it": large(128<<10 + 100),
-		"300 KB": large(300 << 10), "5 MB": large(5 << 20),
+		"1200 lines": lines.String(), "at the inline limit": strings.Repeat("z", 128<<10-len(`{"output":""}`)), "quotes at the limit": strings.Repeat(`"`, 64<<10-len(`{"output":""}`)),
+		"just over it": strings.Repeat("z", 128<<10),
+		"300 KB":       large(300 << 10), "5 MB": large(5 << 20),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
