@@ -17,9 +17,8 @@ const MaxIDBytes = 256
 // An Address is where an envelope goes: a thread, or the host actor of the tree that ID is the root
 // of. A thread and the host of its own tree share an id, not a journal.
 type Address struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	ID       ID
-	Host     bool
+	ID   ID
+	Host bool
 }
 
 // String is the id, with "/host" behind it for a host actor.
@@ -44,9 +43,8 @@ const (
 // stream sequence of the record: there is one journal stream, so J is a logical clock. The zero
 // EnvelopeID belongs to a message from outside, which is new by its place in the inbox.
 type EnvelopeID struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	J        uint64
-	N        uint32
+	J uint64
+	N uint32
 }
 
 // IsZero reports whether the envelope came from outside.

@@ -40,7 +40,6 @@ type Input struct {
 
 // A Lineage is a thread's place in its tree. It never changes.
 type Lineage struct {
-	_msgpack  struct{} `msgpack:",as_array"`
 	ID        ID
 	Ancestors []ID // the root first, the parent last; empty for a root thread
 	Outside   bool // the root is an agent outside, not a thread
@@ -105,16 +104,14 @@ type Turn struct {
 
 // A Job is work whose answer comes back as an envelope of kind "job".
 type Job struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	N        uint64   // unique in the life of the actor
-	Kind     string
-	Body     []byte
+	N    uint64 // unique in the life of the actor
+	Kind string
+	Body []byte
 }
 
 // A Timer is an envelope of kind "timer" at a time.
 type Timer struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Name     string
-	At       int64  // microseconds since 1970
-	Session  uint64 // the session it is about
+	Name    string
+	At      int64  // microseconds since 1970
+	Session uint64 // the session it is about
 }

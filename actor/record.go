@@ -7,37 +7,34 @@ const RecordVersion = 1
 // the history, and what has to be sent. Appending it with the expected last sequence is the commit
 // of a turn and its fence.
 type Record struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	V        uint8
-	At       int64  // microseconds since 1970
-	By       string // the process that wrote it, for people who read journals
-	Cursor   Cursor // how far the inbox has been decided
-	Rev      uint64 // the registry revision known at this commit
-	Base     uint64 // the record from which deltas are read; 0: the head is everything
-	Head     []byte // the machine's state
-	Delta    []byte // what changed in the part of the state that is too large for a head
-	Took     []Taken
-	Entries  []Entry
-	Effects  []Effect
-	Answers  []Answered // the latest answers to requests with an idempotency key
-	Spilled  bool       // there were more, which are stored elsewhere
-	Unsent   []uint64   // earlier records that were not sent when this one was made; they go first
+	V       uint8
+	At      int64  // microseconds since 1970
+	By      string // the process that wrote it, for people who read journals
+	Cursor  Cursor // how far the inbox has been decided
+	Rev     uint64 // the registry revision known at this commit
+	Base    uint64 // the record from which deltas are read; 0: the head is everything
+	Head    []byte // the machine's state
+	Delta   []byte // what changed in the part of the state that is too large for a head
+	Took    []Taken
+	Entries []Entry
+	Effects []Effect
+	Answers []Answered // the latest answers to requests with an idempotency key
+	Spilled bool       // there were more, which are stored elsewhere
+	Unsent  []uint64   // earlier records that were not sent when this one was made; they go first
 }
 
 // An Answered is the answer to a request with an idempotency key.
 type Answered struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Key      string
-	At       int64 // microseconds since 1970
-	Body     []byte
+	Key  string
+	At   int64 // microseconds since 1970
+	Body []byte
 }
 
 // A Cursor is the last inbox sequence decided, for lane ctl and for the others: ctl is decided on
 // receipt, ahead of queued work.
 type Cursor struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Ctl      uint64
-	Queue    uint64
+	Ctl   uint64
+	Queue uint64
 }
 
 // Of gives the cursor that rules lane.
@@ -63,18 +60,17 @@ const (
 
 // An Entry is one item of a thread's history.
 type Entry struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Kind     EntryKind
-	At       int64 // microseconds since 1970
-	Session  uint64
-	Shown    uint64 // the step, counted over the thread's life, before which it is shown or in which it arose
-	Side     Lane   // the side it prompts: a or b
-	From     ID
-	Type     string // of a message
-	Call     string // of a call or result: its id
-	Name     string // of a tool, task or child
-	IsError  bool
-	Content  Value
+	Kind    EntryKind
+	At      int64 // microseconds since 1970
+	Session uint64
+	Shown   uint64 // the step, counted over the thread's life, before which it is shown or in which it arose
+	Side    Lane   // the side it prompts: a or b
+	From    ID
+	Type    string // of a message
+	Call    string // of a call or result: its id
+	Name    string // of a tool, task or child
+	IsError bool
+	Content Value
 }
 
 // EffectKind says what an effect does.
@@ -95,14 +91,13 @@ const (
 // An Effect is something that a recorded turn has to bring about. Effects of one record go out in
 // three stages; all of a stage are acknowledged before the next begins.
 type Effect struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Kind     EffectKind
-	To       Address
-	Lane     Lane
-	Name     string
-	Session  uint64 // of an envelope: the sender's session
-	Asker    Asker  // of an envelope
-	Body     []byte
+	Kind    EffectKind
+	To      Address
+	Lane    Lane
+	Name    string
+	Session uint64 // of an envelope: the sender's session
+	Asker   Asker  // of an envelope
+	Body    []byte
 }
 
 // Stage is 1, 2 or 3.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/test/script"
 )
 
 // FuzzDecide gives a thread in any state an envelope of any kind with any bytes in it. It must not
@@ -62,16 +63,16 @@ var states = [][]string{
 
 // play decides one line of a script, whose step may be to await or to list.
 func (w *witness) play(t *testing.T, line string) {
-	cmds, err := commands([]string{line})
+	cmds, err := script.Parse([]string{line})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := cmds[0]
 	switch {
-	case c.is("await"):
-		c.lines = []string{`c1 subagent_await {"subagent_ids":["sub_a","sub_b"],"mode":"any","timeout_seconds":5}`}
-	case c.is("list"):
-		c.lines = []string{`c1 subagent_list {}`}
+	case c.Is("await"):
+		c.Lines = []string{`c1 subagent_await {"subagent_ids":["sub_a","sub_b"],"mode":"any","timeout_seconds":5}`}
+	case c.Is("list"):
+		c.Lines = []string{`c1 subagent_list {}`}
 	}
 	s := stage{now: w.now, birth: w.birth, thread: w.thread}
 	env, err := s.envelope(c)

@@ -43,29 +43,25 @@ const (
 
 // A Delegate asks a thread to take a task.
 type Delegate struct {
-	_msgpack struct{}    `msgpack:",as_array"`
-	Name     string      // of the task
-	Task     actor.Value // a TaskDefinition
+	Name string      // of the task
+	Task actor.Value // a TaskDefinition
 }
 
 // A Message is put into the thread's history and shown to its model before the next step.
 type Message struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Root     actor.ID // of the sender's tree; "" is a message that was published to the inbox itself
-	Type     string
-	Content  actor.Value
-	Opens    bool // an idle thread opens a session for it
+	Root    actor.ID // of the sender's tree; "" is a message that was published to the inbox itself
+	Type    string
+	Content actor.Value
+	Opens   bool // an idle thread opens a session for it
 }
 
 // An Await asks to be told how the thread's session ends.
 type Await struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Until    int64    // microseconds since 1970, after which nobody waits any more; 0: without limit
+	Until int64 // microseconds since 1970, after which nobody waits any more; 0: without limit
 }
 
 // A Stop cancels or terminates a thread, as part of a cascade.
 type Stop struct {
-	_msgpack  struct{} `msgpack:",as_array"`
 	Cascade   uint64
 	Terminate bool
 	Openers   []Opener // cancel only a session that one of them opened; none: cancel any
@@ -74,80 +70,71 @@ type Stop struct {
 
 // An Opener is a thread in one of its sessions, or in an earlier one.
 type Opener struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	ID       actor.ID
-	Session  uint64
+	ID      actor.ID
+	Session uint64
 }
 
 // A Stopped tells the host that a Stop was carried out and that everything that the thread sent
 // before is in the inboxes that it went to.
 type Stopped struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Cascade  uint64
-	Session  uint64
-	Changed  bool // a session was closed, or the thread terminated
-	Status   a2e.Status
-	Opened   []actor.ID // threads that were given work in that session, if the stop was meant for it
+	Cascade uint64
+	Session uint64
+	Changed bool // a session was closed, or the thread terminated
+	Status  a2e.Status
+	Opened  []actor.ID // threads that were given work in that session, if the stop was meant for it
 }
 
 // A Notice tells the host that a session was opened or that it ended.
 type Notice struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Lineage  actor.Lineage
-	Session  uint64
-	Open     bool
+	Lineage actor.Lineage
+	Session uint64
+	Open    bool
 }
 
 // A Completion tells an owner that is a thread how a session of its child ended. Content is the
 // JSON that the mail of an outside owner would get, with the text of S1 §6.2 as "text".
 type Completion struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Session  uint64
-	Failed   bool
-	Name     string
-	Content  actor.Value
+	Session uint64
+	Failed  bool
+	Name    string
+	Content actor.Value
 }
 
 // An Answer is the outcome of a tool call that another actor carried out.
 type Answer struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Call     string
-	IsError  bool
-	Content  actor.Value
-	Ended    Ended // set when the answer goes out instead of a completion
+	Call    string
+	IsError bool
+	Content actor.Value
+	Ended   Ended // set when the answer goes out instead of a completion
 }
 
 // An Ended tells how a session of a child ended. It makes a completion of the answer to its parent's
 // await, for a parent that no longer waits.
 type Ended struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Session  uint64   // 0: no completion is due
-	Reason   StopReason
-	Name     string
-	Usage    []byte   // JSON
-	ID       actor.ID // the child; set by the parent
+	Session uint64 // 0: no completion is due
+	Reason  StopReason
+	Name    string
+	Usage   []byte   // JSON
+	ID      actor.ID // the child; set by the parent
 }
 
 // A Timer says which session a timer is about, and when it was to fire: it counts only while the
 // thread still waits for that very time. The envelope's sender is the timer's name.
 type Timer struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Session  uint64
-	At       int64 // microseconds since 1970
+	Session uint64
+	At      int64 // microseconds since 1970
 }
 
 // A JobAnswer is the outcome of a job. Err is set when it failed.
 type JobAnswer struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	N        uint64
-	Err      string
-	Step     Step        // of a job "model"
-	Content  actor.Value // of the others
+	N       uint64
+	Err     string
+	Step    Step        // of a job "model"
+	Content actor.Value // of the others
 }
 
 // A Step is what a model did.
 type Step struct {
-	_msgpack struct{}    `msgpack:",as_array"`
 	Said     actor.Value // a JSON string, or nothing
 	Progress string      // the last it told
 	Calls    []Call
@@ -161,7 +148,6 @@ type Step struct {
 
 // A Call is a tool call as the model asked for it.
 type Call struct {
-	_msgpack  struct{} `msgpack:",as_array"`
 	ID        string
 	Name      string
 	Arguments actor.Value
@@ -169,21 +155,18 @@ type Call struct {
 
 // A Spawn asks the host for a new thread.
 type Spawn struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Parent   actor.ID // "" is the sender
-	Root     actor.ID // what the request claims, or ""
-	Config   a2e.SubagentConfig
+	Parent actor.ID // "" is the sender
+	Root   actor.ID // what the request claims, or ""
+	Config a2e.SubagentConfig
 }
 
 // A Target asks the host to cancel or terminate a thread and everything below it.
 type Target struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	ID       actor.ID
+	ID actor.ID
 }
 
 // A Merge asks the host to combine results.
 type Merge struct {
-	_msgpack struct{} `msgpack:",as_array"`
 	Caller   actor.ID // set by the host, for its job
 	IDs      []actor.ID
 	Strategy a2e.Strategy
@@ -191,10 +174,9 @@ type Merge struct {
 
 // A Stored is an answer under its idempotency key.
 type Stored struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Digest   string
-	IsError  bool
-	JSON     []byte
+	Digest  string
+	IsError bool
+	JSON    []byte
 }
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
@@ -207,7 +189,7 @@ func Pack(v any) []byte {
 	e := msgpack.GetEncoder()
 	defer msgpack.PutEncoder(e)
 	e.Reset(b)
-	e.UseArrayEncodedStructs(true) // also those that have no tag for it: names are half of a configuration
+	e.UseArrayEncodedStructs(true) // records are many and names are half of them
 	if err := e.Encode(v); err != nil {
 		panic(fmt.Sprintf("agent: pack %T: %v", v, err))
 	}

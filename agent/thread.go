@@ -10,7 +10,6 @@ const MaxWaiters = 1000
 
 // A Birth is what a thread is born with and keeps for its life.
 type Birth struct {
-	_msgpack  struct{} `msgpack:",as_array"`
 	Lineage   actor.Lineage
 	Order     uint64 // counts the births in the tree
 	CreatedAt int64  // microseconds since 1970
@@ -25,7 +24,6 @@ type Thread struct {
 
 // head is the small current state, written whole into every record.
 type head struct {
-	_msgpack   struct{} `msgpack:",as_array"`
 	Lineage    actor.Lineage
 	Birth      uint64 // the sequence of the birth; 0 in the birth itself
 	Session    uint64 // sessions opened so far
@@ -57,28 +55,26 @@ type head struct {
 
 // A call is a tool call under way.
 type call struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	ID       string   // as the model named it
-	Key      string   // unique in the life of the thread: answers name it
-	Name     string
-	Job      uint64     // the job that carries it out, or 0
-	Body     []byte     // what that job is given
-	Waits    []actor.ID // threads whose end it waits for
-	Need     int        // how many of them have to complete
-	Mode     a2e.Mode
-	Until    int64    // microseconds; 0: without limit
-	Got      [][]byte // their AWAIT_RESP, as JSON
-	Ends     []Ended  // for each of these, the completion that it stands for
-	Done     bool
+	ID    string // as the model named it
+	Key   string // unique in the life of the thread: answers name it
+	Name  string
+	Job   uint64     // the job that carries it out, or 0
+	Body  []byte     // what that job is given
+	Waits []actor.ID // threads whose end it waits for
+	Need  int        // how many of them have to complete
+	Mode  a2e.Mode
+	Until int64    // microseconds; 0: without limit
+	Got   [][]byte // their AWAIT_RESP, as JSON
+	Ends  []Ended  // for each of these, the completion that it stands for
+	Done  bool
 }
 
 // A waiter is a request that waits for the session to end.
 type waiter struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	From     actor.ID
-	Session  uint64
-	Asker    actor.Asker
-	Until    int64
+	From    actor.ID
+	Session uint64
+	Asker   actor.Asker
+	Until   int64
 }
 
 // Born gives the first record of a thread.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/test/script"
 )
 
 // TestTranscripts tells what a thread does as scripts. Each block is one turn: its lines are the
@@ -30,7 +31,7 @@ import (
 //	wake | fail REASON | envelope KIND BODY
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	runScripts(t, func() func([]string) (string, error) {
+	script.Run(t, func() func([]string) (string, error) {
 		s := &stage{now: time.UnixMicro(0).UTC()}
 		return s.play
 	})
@@ -44,19 +45,19 @@ type stage struct {
 }
 
 func (s *stage) play(input []string) (string, error) {
-	cmds, err := commands(input)
+	cmds, err := script.Parse(input)
 	if err != nil {
 		return "", err
 	}
-	switch c := cmds[0]; c.name {
+	switch c := cmds[0]; c.Name {
 	case "born":
 		return s.born(c)
 	case "clock":
-		d, err := time.ParseDuration(c.word())
+		d, err := time.ParseDuration(c.Word())
 		s.now = s.now.Add(d)
 		return fmt.Sprintf("it is %s\n", s.now.Sub(time.UnixMicro(0))), err
 	case "fail":
-		return s.ended(s.thread.Fail(actor.Input{Now: s.now}, strings.Trim(c.word(), `"`)))
+		return s.ended(s.thread.Fail(actor.Input{Now: s.now}, strings.Trim(c.Word(), `"`)))
 	}
 	in := actor.Input{Now: s.now}
 	for _, c := range cmds {
@@ -64,7 +65,7 @@ func (s *stage) play(input []string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if err := c.left(); err != nil {
+		if err := c.Left(); err != nil {
 			return "", err
 		}
 		in.Batch = append(in.Batch, env)
@@ -72,10 +73,10 @@ func (s *stage) play(input []string) (string, error) {
 	return s.ended(s.thread.Decide(in))
 }
 
-func (s *stage) born(c *command) (string, error) {
-	l := actor.Lineage{ID: actor.ID(c.word()), Ancestors: c.ids("ancestors"), Outside: c.is("outside")}
-	cfg := a2e.SubagentConfig{Name: "ada", Model: "m", MaxSteps: int(c.number("steps", 40)), TimeoutSeconds: int(c.number("timeout", 600))}
-	if c.is(MultiAgent) {
+func (s *stage) born(c *script.Command) (string, error) {
+	l := actor.Lineage{ID: actor.ID(c.Word()), Ancestors: c.IDs("ancestors"), Outside: c.Is("outside")}
+	cfg := a2e.SubagentConfig{Name: "ada", Model: "m", MaxSteps: int(c.Number("steps", 40)), TimeoutSeconds: int(c.Number("timeout", 600))}
+	if c.Is(MultiAgent) {
 		cfg.Capabilities = []string{MultiAgent}
 	}
 	birth, err := Born(Birth{Lineage: l, Order: 1, Config: cfg.WithDefaults()}, s.now.UnixMicro())
@@ -86,7 +87,7 @@ func (s *stage) born(c *command) (string, error) {
 	if s.thread, err = Load(&s.birth, 1, nil); err != nil {
 		return "", err
 	}
-	return state(s.thread) + "\n", c.left()
+	return state(s.thread) + "\n", c.Left()
 }
 
 // ended shows the turn, and goes on with the thread that its head restores.
@@ -119,35 +120,35 @@ func reload(t *Thread, birth *actor.Record) (*Thread, error) {
 	return restored, nil
 }
 
-func (s *stage) envelope(c *command) (actor.Envelope, error) {
+func (s *stage) envelope(c *script.Command) (actor.Envelope, error) {
 	h := &s.thread.head
-	env := actor.Envelope{Kind: c.name, Lane: actor.Lane(c.take("lane", "a"))}
-	env.From, env.Session = session(c.take("from", string(h.Lineage.Parent())))
-	env.Asker = actor.Asker{Reply: c.take("reply", ""), Call: c.take("call", ""), Request: c.take("request", "")}
-	env.Key = actor.Key{ID: c.take("key", "")}
-	switch c.name {
+	env := actor.Envelope{Kind: c.Name, Lane: actor.Lane(c.Take("lane", "a"))}
+	env.From, env.Session = script.Session(c.Take("from", string(h.Lineage.Parent())))
+	env.Asker = actor.Asker{Reply: c.Take("reply", ""), Call: c.Take("call", ""), Request: c.Take("request", "")}
+	env.Key = actor.Key{ID: c.Take("key", "")}
+	switch c.Name {
 	case KindDelegate:
-		env.Body = Pack(&Delegate{Name: c.word(), Task: value(c.take("content", `{}`))})
+		env.Body = Pack(&Delegate{Name: c.Word(), Task: value(c.Take("content", `{}`))})
 	case KindMessage:
-		env.Body = Pack(&Message{Type: c.take("type", ""), Root: actor.ID(c.take("root", "")), Opens: c.is("opens"), Content: value(c.take("content", `"hello"`))})
+		env.Body = Pack(&Message{Type: c.Take("type", ""), Root: actor.ID(c.Take("root", "")), Opens: c.Is("opens"), Content: value(c.Take("content", `"hello"`))})
 	case KindAwait:
 		var a Await
-		if d := c.duration("until"); d != 0 {
+		if d := c.Duration("until"); d != 0 {
 			a.Until = s.now.Add(d).UnixMicro()
 		}
 		env.Body = Pack(&a)
 	case KindStop:
 		env.From = h.Lineage.Root()
-		env.Body = Pack(&Stop{Cascade: c.number("cascade", 1), Terminate: c.is("terminate"), Openers: openers(c.ids("openers")), Floors: openers(c.ids("floors"))})
+		env.Body = Pack(&Stop{Cascade: c.Number("cascade", 1), Terminate: c.Is("terminate"), Openers: openers(c.IDs("openers")), Floors: openers(c.IDs("floors"))})
 	case KindCompletion:
-		env.Body = Pack(&Completion{Session: c.number("session", 1), Failed: c.is("failed"), Name: c.take("name", "child"), Content: value(c.take("content", `{}`))})
+		env.Body = Pack(&Completion{Session: c.Number("session", 1), Failed: c.Is("failed"), Name: c.Take("name", "child"), Content: value(c.Take("content", `{}`))})
 	case KindAnswer:
 		env.Body = Pack(s.answer(c))
 	case "step":
 		env.Kind, env.Body = KindJob, Pack(s.step(c))
 	case KindJob:
-		a := JobAnswer{Err: c.take("error", ""), Content: value(c.take("content", ""))}
-		if _, err := fmt.Sscan(c.word(), &a.N); err != nil {
+		a := JobAnswer{Err: c.Take("error", ""), Content: value(c.Take("content", ""))}
+		if _, err := fmt.Sscan(c.Word(), &a.N); err != nil {
 			return env, err
 		}
 		env.Body = Pack(&a)
@@ -155,35 +156,35 @@ func (s *stage) envelope(c *command) (actor.Envelope, error) {
 		return env, s.timer(c, &env)
 	case KindWake:
 	case "envelope":
-		env.Kind, env.Body = c.word(), []byte(c.word())
+		env.Kind, env.Body = c.Word(), []byte(c.Word())
 	default:
-		return env, fmt.Errorf("there is no command %q", c.name)
+		return env, fmt.Errorf("there is no command %q", c.Name)
 	}
 	return env, nil
 }
 
-func (s *stage) answer(c *command) *Answer {
-	a := &Answer{Call: c.word(), IsError: c.is("error"), Content: value(c.take("content", `{}`))}
-	if reason := c.take("ended", ""); reason != "" {
-		a.Ended = Ended{Session: c.number("session", 1), Reason: StopReason(reason), Name: c.take("name", "child"), Usage: []byte(`{"steps":1}`)}
+func (s *stage) answer(c *script.Command) *Answer {
+	a := &Answer{Call: c.Word(), IsError: c.Is("error"), Content: value(c.Take("content", `{}`))}
+	if reason := c.Take("ended", ""); reason != "" {
+		a.Ended = Ended{Session: c.Number("session", 1), Reason: StopReason(reason), Name: c.Take("name", "child"), Usage: []byte(`{"steps":1}`)}
 	}
 	return a
 }
 
-func (s *stage) step(c *command) *JobAnswer {
-	a := &JobAnswer{N: c.number("n", s.thread.head.Job), Err: c.take("error", "")}
-	a.Step = Step{Progress: c.take("progress", ""), Fail: c.take("fail", ""), Sleep: c.duration("sleep").Microseconds()}
-	if text := c.take("text", ""); text != "" {
+func (s *stage) step(c *script.Command) *JobAnswer {
+	a := &JobAnswer{N: c.Number("n", s.thread.head.Job), Err: c.Take("error", "")}
+	a.Step = Step{Progress: c.Take("progress", ""), Fail: c.Take("fail", ""), Sleep: c.Duration("sleep").Microseconds()}
+	if text := c.Take("text", ""); text != "" {
 		a.Step.Said = value(string(quote(text)))
 	}
-	_, a.Step.Done = c.opts["done"]
-	a.Step.Result = value(c.take("done", ""))
-	if tokens := c.take("tokens", ""); tokens != "" {
+	_, a.Step.Done = c.Opts["done"]
+	a.Step.Result = value(c.Take("done", ""))
+	if tokens := c.Take("tokens", ""); tokens != "" {
 		if _, err := fmt.Sscanf(tokens, "%d/%d", &a.Step.Input, &a.Step.Output); err != nil {
 			panic(err)
 		}
 	}
-	for _, line := range c.lines {
+	for _, line := range c.Lines {
 		id, rest, _ := strings.Cut(line, " ")
 		name, arguments, _ := strings.Cut(rest, " ")
 		a.Step.Calls = append(a.Step.Calls, Call{ID: id, Name: name, Arguments: value(arguments)})
@@ -192,8 +193,8 @@ func (s *stage) step(c *command) *JobAnswer {
 }
 
 // timer is by default the one of that name that is set; late is an earlier one.
-func (s *stage) timer(c *command, env *actor.Envelope) error {
-	name := c.word()
+func (s *stage) timer(c *script.Command, env *actor.Envelope) error {
+	name := c.Word()
 	env.From, env.Lane = actor.ID(name), actor.LaneCtl
 	set := Timer{Session: s.thread.head.Session, At: s.now.UnixMicro()}
 	_, timers := s.thread.Outstanding()
@@ -202,8 +203,8 @@ func (s *stage) timer(c *command, env *actor.Envelope) error {
 			set = Timer{Session: t.Session, At: t.At}
 		}
 	}
-	set.Session = c.number("session", set.Session)
-	if c.is("late") {
+	set.Session = c.Number("session", set.Session)
+	if c.Is("late") {
 		set.At--
 	}
 	env.Body = Pack(&set)
@@ -220,7 +221,7 @@ func value(json string) actor.Value {
 func openers(ids []actor.ID) []Opener {
 	var all []Opener
 	for _, s := range ids {
-		id, n := session(string(s))
+		id, n := script.Session(string(s))
 		all = append(all, Opener{ID: id, Session: n})
 	}
 	return all

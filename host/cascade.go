@@ -18,7 +18,6 @@ const fanOut = 1000
 // went to, and names the threads that it gave work to. Those are stopped next, if it was that work
 // that opened their session, and so on until none is left.
 type cascade struct {
-	_msgpack  struct{} `msgpack:",as_array"`
 	N         uint64
 	Target    actor.ID
 	Terminate bool
@@ -34,10 +33,9 @@ type cascade struct {
 
 // asked is who gets the event when the cascade is over.
 type asked struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	From     actor.ID
-	Session  uint64
-	Asker    actor.Asker
+	From    actor.ID
+	Session uint64
+	Asker   actor.Asker
 }
 
 // target begins a cascade.

@@ -11,13 +11,12 @@ import (
 
 // merging is a merge whose job is under way.
 type merging struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	N        uint64
-	From     actor.ID
-	Session  uint64
-	Key      actor.Key
-	Asker    actor.Asker
-	Body     []byte
+	N       uint64
+	From    actor.ID
+	Session uint64
+	Key     actor.Key
+	Asker   actor.Asker
+	Body    []byte
 }
 
 // merge starts the job that combines the results. Which of them may be merged is checked there,

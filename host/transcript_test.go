@@ -10,6 +10,7 @@ import (
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/agent"
+	"github.com/troupehq/troupe/test/script"
 )
 
 // TestTranscripts tells what the host of a tree does as scripts. Each block is one turn: its lines are
@@ -27,7 +28,7 @@ import (
 //	envelope KIND BODY | fail REASON | more
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	runScripts(t, func() func([]string) (string, error) {
+	script.Run(t, func() func([]string) (string, error) {
 		s := &stage{}
 		return s.play
 	})
@@ -41,23 +42,23 @@ type stage struct {
 }
 
 func (s *stage) play(input []string) (string, error) {
-	cmds, err := commands(input)
+	cmds, err := script.Parse(input)
 	if err != nil {
 		return "", err
 	}
 	var batch []actor.Envelope
 	for _, c := range cmds {
-		switch c.name {
+		switch c.Name {
 		case "tree":
-			limits := Limits{MaxDepth: int(c.number("depth", 5)), MaxLive: int(c.number("live", 256))}
-			s.journal = newJournal(actor.ID(c.word()), limits)
+			limits := Limits{MaxDepth: int(c.Number("depth", 5)), MaxLive: int(c.Number("live", 256))}
+			s.journal = newJournal(actor.ID(c.Word()), limits)
 			s.registry = map[actor.ID]*actor.Known{}
-			return s.state() + "\n", c.left()
+			return s.state() + "\n", c.Left()
 		case "terminated":
-			s.registry[actor.ID(c.word())].Terminated = true
-			return "", c.left()
+			s.registry[actor.ID(c.Word())].Terminated = true
+			return "", c.Left()
 		case "fail":
-			return s.ended(s.tree.Fail(actor.Input{}, c.word()))
+			return s.ended(s.tree.Fail(actor.Input{}, c.Word()))
 		case "more":
 			continue
 		}
@@ -65,7 +66,7 @@ func (s *stage) play(input []string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if err := c.left(); err != nil {
+		if err := c.Left(); err != nil {
 			return "", err
 		}
 		batch = append(batch, env)
@@ -144,46 +145,46 @@ func (s *stage) state() string {
 	return told
 }
 
-func (s *stage) envelope(c *command) (actor.Envelope, error) {
-	env := actor.Envelope{Kind: c.name, Lane: actor.LaneHost}
-	env.From, env.Session = session(c.take("from", ""))
-	env.Asker = actor.Asker{Reply: c.take("reply", ""), Call: c.take("call", ""), Request: c.take("request", "")}
-	env.Key = actor.Key{ID: c.take("key", "")}
-	switch c.name {
+func (s *stage) envelope(c *script.Command) (actor.Envelope, error) {
+	env := actor.Envelope{Kind: c.Name, Lane: actor.LaneHost}
+	env.From, env.Session = script.Session(c.Take("from", ""))
+	env.Asker = actor.Asker{Reply: c.Take("reply", ""), Call: c.Take("call", ""), Request: c.Take("request", "")}
+	env.Key = actor.Key{ID: c.Take("key", "")}
+	switch c.Name {
 	case agent.KindSpawn:
-		cfg := a2e.SubagentConfig{Name: c.word(), Model: "m"}
-		env.Body = agent.Pack(&agent.Spawn{Parent: actor.ID(c.take("parent", "")), Root: actor.ID(c.take("root", "")), Config: cfg.WithDefaults()})
+		cfg := a2e.SubagentConfig{Name: c.Word(), Model: "m"}
+		env.Body = agent.Pack(&agent.Spawn{Parent: actor.ID(c.Take("parent", "")), Root: actor.ID(c.Take("root", "")), Config: cfg.WithDefaults()})
 	case agent.KindCancel, agent.KindTerminate:
-		env.Body = agent.Pack(&agent.Target{ID: actor.ID(c.word())})
+		env.Body = agent.Pack(&agent.Target{ID: actor.ID(c.Word())})
 	case agent.KindStopped:
-		env.From = actor.ID(c.word())
+		env.From = actor.ID(c.Word())
 		env.Body = agent.Pack(&agent.Stopped{
-			Cascade: c.number("cascade", 1), Session: c.number("session", 0), Changed: !c.is("unchanged"),
-			Status: a2e.Status(c.take("status", string(a2e.Cancelled))), Opened: c.ids("opened"),
+			Cascade: c.Number("cascade", 1), Session: c.Number("session", 0), Changed: !c.Is("unchanged"),
+			Status: a2e.Status(c.Take("status", string(a2e.Cancelled))), Opened: c.IDs("opened"),
 		})
 	case "opened", "closed":
-		id := actor.ID(c.word())
-		n := agent.Notice{Session: c.number("session", 1), Open: c.name == "opened", Lineage: actor.Lineage{ID: id}}
+		id := actor.ID(c.Word())
+		n := agent.Notice{Session: c.Number("session", 1), Open: c.Name == "opened", Lineage: actor.Lineage{ID: id}}
 		if k := s.registry[id]; k != nil {
 			n.Lineage = k.Lineage
 		}
 		env.Kind, env.From, env.Body = agent.KindNotice, id, agent.Pack(&n)
 	case agent.KindMerge:
 		var ids []actor.ID
-		for _, id := range strings.Split(c.word(), ",") {
+		for _, id := range strings.Split(c.Word(), ",") {
 			ids = append(ids, actor.ID(id))
 		}
-		env.Body = agent.Pack(&agent.Merge{IDs: ids, Strategy: a2e.Strategy(c.take("strategy", string(a2e.Voting)))})
+		env.Body = agent.Pack(&agent.Merge{IDs: ids, Strategy: a2e.Strategy(c.Take("strategy", string(a2e.Voting)))})
 	case agent.KindJob:
-		a := agent.JobAnswer{Err: c.take("error", ""), Content: actor.Value{JSON: []byte(c.take("content", ""))}}
-		if _, err := fmt.Sscan(c.word(), &a.N); err != nil {
+		a := agent.JobAnswer{Err: c.Take("error", ""), Content: actor.Value{JSON: []byte(c.Take("content", ""))}}
+		if _, err := fmt.Sscan(c.Word(), &a.N); err != nil {
 			return env, err
 		}
 		env.Body = agent.Pack(&a)
 	case "envelope":
-		env.Kind, env.Body = c.word(), []byte(c.word())
+		env.Kind, env.Body = c.Word(), []byte(c.Word())
 	default:
-		return env, fmt.Errorf("there is no command %q", c.name)
+		return env, fmt.Errorf("there is no command %q", c.Name)
 	}
 	return env, nil
 }

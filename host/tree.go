@@ -39,7 +39,6 @@ type Tree struct {
 }
 
 type treeHead struct {
-	_msgpack struct{} `msgpack:",as_array"`
 	Root     actor.ID
 	Born     uint64 // threads spawned so far
 	Last     uint64 // the last cascade's number
@@ -50,10 +49,9 @@ type treeHead struct {
 
 // A member is a live thread: it is READY or has a session open.
 type member struct {
-	_msgpack struct{} `msgpack:",as_array"`
-	Lineage  actor.Lineage
-	Session  uint64 // the last that the host heard of
-	Gone     bool   // in deltas: the table no longer has it
+	Lineage actor.Lineage
+	Session uint64 // the last that the host heard of
+	Gone    bool   // in deltas: the table no longer has it
 }
 
 // NewTree gives the host actor of root's tree before its first record.

@@ -45,6 +45,7 @@ type inspection struct {
 	entries map[actor.ID]agent.Entry
 	raw     map[actor.ID]string // registry entries as they are
 	keys    map[string][]byte
+	late    bool           // a try may be carried out long after a later one was answered
 	wrong   map[string]int // violations by rule
 }
 
@@ -59,7 +60,7 @@ func (x *inspection) violation(rule, format string, args ...any) {
 func (s *scene) inspect() {
 	s.t.Helper()
 	x := &inspection{
-		t: s.t, calls: s.book.all(), lives: map[actor.ID]*life{}, hosts: map[actor.ID][]stored{}, mail: map[string][]byte{},
+		t: s.t, late: s.late, calls: s.book.all(), lives: map[actor.ID]*life{}, hosts: map[actor.ID][]stored{}, mail: map[string][]byte{},
 		entries: map[actor.ID]agent.Entry{}, raw: map[actor.ID]string{}, keys: map[string][]byte{}, wrong: map[string]int{},
 	}
 	records := x.read(s)

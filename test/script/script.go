@@ -1,4 +1,11 @@
-package host
+// Package script plays state machines from files that read as transcripts: what is put in, and what
+// comes out. It is for tests only.
+//
+//	# a comment
+//	delegate t1 from=parent_1
+//	----
+//	accepted RUNNING
+package script
 
 import (
 	"flag"
@@ -24,9 +31,9 @@ type block struct {
 	want     string
 }
 
-// runScripts runs every script under testdata. Each gets its own play, which turns the input of a block
+// Run runs every script under testdata. Each gets its own play, which turns the input of a block
 // into output.
-func runScripts(t *testing.T, start func() func(input []string) (string, error)) {
+func Run(t *testing.T, start func() func(input []string) (string, error)) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts under testdata: %v", err)
@@ -104,33 +111,34 @@ func blocks(text string) []block {
 	return all
 }
 
-// A command is one line of input: a name, words, and options of the form key=value. A value with
+// A Command is one line of input: a name, words, and options of the form key=value. A value with
 // spaces is quoted, or is JSON.
-type command struct {
-	name  string
-	words []string
-	opts  map[string]string
-	lines []string // indented, behind it
+type Command struct {
+	Name  string
+	Words []string
+	Opts  map[string]string
+	Lines []string // indented, behind it
 }
 
-func commands(input []string) ([]*command, error) {
-	var all []*command
+// Parse reads the lines of a block as commands.
+func Parse(input []string) ([]*Command, error) {
+	var all []*Command
 	for _, line := range input {
 		if strings.HasPrefix(line, " ") {
 			if len(all) == 0 {
 				return nil, fmt.Errorf("nothing stands before %q", line)
 			}
 			last := all[len(all)-1]
-			last.lines = append(last.lines, strings.TrimSpace(line))
+			last.Lines = append(last.Lines, strings.TrimSpace(line))
 			continue
 		}
 		words := split(line)
-		c := &command{name: words[0], opts: map[string]string{}}
+		c := &Command{Name: words[0], Opts: map[string]string{}}
 		for _, w := range words[1:] {
 			if k, v, ok := strings.Cut(w, "="); ok && !strings.ContainsAny(k, `{["`) {
-				c.opts[k] = v
+				c.Opts[k] = v
 			} else {
-				c.words = append(c.words, w)
+				c.Words = append(c.Words, w)
 			}
 		}
 		all = append(all, c)
@@ -161,10 +169,10 @@ func split(line string) []string {
 	return words
 }
 
-// take gives an option and crosses it off.
-func (c *command) take(key, or string) string {
-	v, ok := c.opts[key]
-	delete(c.opts, key)
+// Take gives an option and crosses it off.
+func (c *Command) Take(key, or string) string {
+	v, ok := c.Opts[key]
+	delete(c.Opts, key)
 	if !ok {
 		return or
 	}
@@ -174,46 +182,49 @@ func (c *command) take(key, or string) string {
 	return v
 }
 
-func (c *command) number(key string, or uint64) uint64 {
-	n, err := strconv.ParseUint(c.take(key, fmt.Sprint(or)), 10, 64)
+// Number is Take for a number.
+func (c *Command) Number(key string, or uint64) uint64 {
+	n, err := strconv.ParseUint(c.Take(key, fmt.Sprint(or)), 10, 64)
 	if err != nil {
-		panic(fmt.Sprintf("%s: %s: %v", c.name, key, err))
+		panic(fmt.Sprintf("%s: %s: %v", c.Name, key, err))
 	}
 	return n
 }
 
-func (c *command) duration(key string) time.Duration {
-	d, err := time.ParseDuration(c.take(key, "0s"))
+// Duration is Take for a duration; without the option it is 0.
+func (c *Command) Duration(key string) time.Duration {
+	d, err := time.ParseDuration(c.Take(key, "0s"))
 	if err != nil {
-		panic(fmt.Sprintf("%s: %s: %v", c.name, key, err))
+		panic(fmt.Sprintf("%s: %s: %v", c.Name, key, err))
 	}
 	return d
 }
 
-// is reports whether a word was given, and crosses it off.
-func (c *command) is(word string) bool {
-	for i, w := range c.words {
+// Is reports whether a word was given, and crosses it off.
+func (c *Command) Is(word string) bool {
+	for i, w := range c.Words {
 		if w == word {
-			c.words = append(c.words[:i], c.words[i+1:]...)
+			c.Words = append(c.Words[:i], c.Words[i+1:]...)
 			return true
 		}
 	}
 	return false
 }
 
-// word gives the first word and crosses it off.
-func (c *command) word() string {
-	if len(c.words) == 0 {
+// Word gives the first word and crosses it off.
+func (c *Command) Word() string {
+	if len(c.Words) == 0 {
 		return ""
 	}
-	w := c.words[0]
-	c.words = c.words[1:]
+	w := c.Words[0]
+	c.Words = c.Words[1:]
 	return w
 }
 
-func (c *command) ids(key string) []actor.ID {
+// IDs is Take for ids with commas between.
+func (c *Command) IDs(key string) []actor.ID {
 	var ids []actor.ID
-	for _, s := range strings.Split(c.take(key, ""), ",") {
+	for _, s := range strings.Split(c.Take(key, ""), ",") {
 		if s != "" {
 			ids = append(ids, actor.ID(s))
 		}
@@ -221,16 +232,16 @@ func (c *command) ids(key string) []actor.ID {
 	return ids
 }
 
-// left is an error when something of the command was not understood.
-func (c *command) left() error {
-	if len(c.words)+len(c.opts) > 0 {
-		return fmt.Errorf("%s: not understood: %v %v", c.name, c.words, c.opts)
+// Left is an error when something of the command was not understood.
+func (c *Command) Left() error {
+	if len(c.Words)+len(c.Opts) > 0 {
+		return fmt.Errorf("%s: not understood: %v %v", c.Name, c.Words, c.Opts)
 	}
 	return nil
 }
 
-// session reads "id/session".
-func session(s string) (actor.ID, uint64) {
+// Session reads "id/session".
+func Session(s string) (actor.ID, uint64) {
 	id, n, ok := strings.Cut(s, "/")
 	if !ok {
 		return actor.ID(s), 0

@@ -1,0 +1,171 @@
+package fault
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/troupehq/troupe/a2e"
+	"github.com/troupehq/troupe/actor"
+)
+
+// refusals are the errors that a sound request may get in this load.
+var refusals = []actor.Kind{actor.QuotaExceeded, actor.Conflict, actor.ThreadTerminated, actor.DepthExceeded}
+
+// done reports whether an answer says that something was done, which a later answer may not take back.
+func done(m a2e.Message) bool {
+	switch m := m.(type) {
+	case *a2e.SpawnResp, *a2e.MergeResp:
+		return true
+	case *a2e.DelegateResp:
+		return m.Accepted
+	case *a2e.MessageResp:
+		return m.Delivered
+	}
+	return false
+}
+
+// accepted reports whether the first answer says that something was done.
+func (c *call) accepted() bool { return len(c.answers) > 0 && done(c.answers[0]) }
+
+// checkCalls: every request is answered in the end, as the protocol has it. One that carried an id and
+// did something has one answer, however often it was made.
+func (x *inspection) checkCalls(s *scene) {
+	for _, c := range x.calls {
+		if len(c.answers) == 0 {
+			x.violation("every request is answered", "%s", c)
+			continue
+		}
+		first := -1
+		for i, m := range c.answers {
+			if m == nil {
+				x.violation("answers are of the protocol", "%s\n   %s", c, c.raw[i])
+				continue
+			}
+			if e, ok := m.(*a2e.Error); ok && !x.mayRefuse(c, e) {
+				x.violation("sound requests are not refused", "%s\n   %s", c, c.raw[i])
+			}
+			switch {
+			case done(m) && first < 0:
+				first = i
+			case done(m) && c.raw[i] != c.raw[first]:
+				x.violation("a request has one answer", "%s\n   %s\n   %s", c, brief(c.raw[first]), brief(c.raw[i]))
+			case first >= 0 && !done(m):
+				x.violation("what was done is not taken back", "%s\n   %s\n   %s", c, brief(c.raw[first]), brief(c.raw[i]))
+			}
+		}
+	}
+}
+
+func (x *inspection) mayRefuse(c *call, e *a2e.Error) bool {
+	if _, ok := c.request.(*a2e.AwaitReq); ok && e.Code == actor.Timeout {
+		return true
+	}
+	return slices.Contains(refusals, e.Code)
+}
+
+// checkSpawns: one child for each name, in the place that was asked for; none where the answer was no.
+func (x *inspection) checkSpawns() {
+	byName := map[string][]*life{}
+	for _, l := range x.inOrder() {
+		byName[l.birth.Config.Name] = append(byName[l.birth.Config.Name], l)
+	}
+	for name, lives := range byName {
+		if len(lives) > 1 {
+			x.violation("one child for each spawn", "%s was born %d times: %s and %s", name, len(lives), lives[0].id, lives[1].id)
+		}
+	}
+	for _, c := range x.calls {
+		req, ok := c.request.(*a2e.SpawnReq)
+		if !ok || len(c.answers) == 0 {
+			continue
+		}
+		lives := byName[req.Agent.Name]
+		resp, ok := c.answers[0].(*a2e.SpawnResp)
+		switch {
+		case !ok && len(lives) > 0 && !(x.late && c.tries > 1):
+			x.violation("a refused spawn leaves no child", "%s exists: %s", lives[0].id, c)
+		case ok && (len(lives) == 0 || lives[0].id != resp.SubagentID):
+			x.violation("a spawn that was answered has its child", "%s", c)
+		case ok && req.ParentAgentID != "" && lives[0].birth.Lineage.Parent() != req.ParentAgentID:
+			x.violation("a child stands below its parent", "%s is below %s: %s", resp.SubagentID, lives[0].birth.Lineage.Parent(), c)
+		}
+	}
+}
+
+// checkTasks: an accepted task was taken once and has ended; a refused one was not taken.
+func (x *inspection) checkTasks() {
+	type place struct {
+		l       *life
+		session uint64
+	}
+	taken := map[string][]place{}
+	for _, l := range x.inOrder() {
+		for _, e := range l.entries {
+			if e.Kind == actor.EntryTask {
+				taken[e.Name] = append(taken[e.Name], place{l, e.Session})
+			}
+		}
+	}
+	for name, places := range taken {
+		if len(places) > 1 {
+			x.violation("a task is taken once", "%s by %s in session %d and by %s in session %d", name, places[0].l.id, places[0].session, places[1].l.id, places[1].session)
+		}
+	}
+	for _, c := range x.calls {
+		req, ok := c.request.(*a2e.DelegateReq)
+		if !ok || len(c.answers) == 0 {
+			continue
+		}
+		places := taken[req.Task.Name]
+		switch {
+		case !c.accepted() && len(places) > 0 && !(x.late && c.tries > 1):
+			x.violation("a refused task is not taken", "%s has it in session %d: %s", places[0].l.id, places[0].session, c)
+		case c.accepted() && (len(places) == 0 || places[0].l.id != req.SubagentID):
+			x.violation("an accepted task is not lost", "%s", c)
+		case c.accepted() && places[0].l.ends[places[0].session].Name == "":
+			x.violation("an accepted task ends", "session %d of %s has not: %s", places[0].session, places[0].l.id, c)
+		}
+	}
+}
+
+// checkNotes: of the messages that a worker sent one after the other, those that were delivered are in
+// the history, once each and in order.
+func (x *inspection) checkNotes() {
+	type route struct {
+		from   actor.ID
+		worker int
+		to     actor.ID
+	}
+	seen := map[route][]int{}
+	for _, l := range x.inOrder() {
+		for _, e := range l.entries {
+			if e.Kind != actor.EntryMessage || e.Type != "note" {
+				continue
+			}
+			var n note
+			if err := json.Unmarshal(e.Content.JSON, &n); err != nil {
+				x.violation("messages arrive as they were sent", "%s got %s", l.id, brief(string(e.Content.JSON)))
+				continue
+			}
+			r := route{e.From, n.Worker, l.id}
+			if before := seen[r]; len(before) > 0 && before[len(before)-1] >= n.N {
+				x.violation("messages keep their order", "%s got message %d of worker %d of %s behind %d", l.id, n.N, n.Worker, e.From, before[len(before)-1])
+			}
+			seen[r] = append(seen[r], n.N)
+		}
+	}
+	for _, c := range x.calls {
+		req, ok := c.request.(*a2e.MessageReq)
+		if !ok || len(c.answers) == 0 {
+			continue
+		}
+		var n note
+		if err := json.Unmarshal(req.Message.Content, &n); err != nil {
+			x.t.Fatal(err)
+		}
+		there := slices.Contains(seen[route{c.agent, n.Worker, req.ToSubagentID}], n.N)
+		if c.accepted() != there && !(x.late && c.tries > 1 && there) {
+			x.violation("a message is there when the answer says so", "it is %v that it is there: %s", there, c)
+		}
+	}
+}

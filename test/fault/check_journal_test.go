@@ -1,0 +1,162 @@
+package fault
+
+import (
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/troupehq/troupe/a2e"
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
+)
+
+// checkJournals: cursors never go back, and no envelope is taken twice.
+func (x *inspection) checkJournals() {
+	for _, l := range x.inOrder() {
+		x.checkJournal(actor.Address{ID: l.id}, l.records)
+	}
+	for id, records := range x.hosts {
+		x.checkJournal(actor.Address{ID: id, Host: true}, records)
+	}
+}
+
+func (x *inspection) checkJournal(a actor.Address, records []stored) {
+	taken := map[actor.Taken]uint64{}
+	var cursor actor.Cursor
+	for _, r := range records {
+		if r.Cursor.Ctl < cursor.Ctl || r.Cursor.Queue < cursor.Queue {
+			x.violation("cursors never go back", "record %d of %s has %+v behind %+v", r.seq, a, r.Cursor, cursor)
+		}
+		cursor = r.Cursor
+		for _, t := range r.Took {
+			if before, twice := taken[t]; twice {
+				x.violation("no envelope is taken twice", "%s took %s of %s in record %d and in %d", a, t.ID, t.From, before, r.seq)
+			}
+			if t.ID.J >= r.seq {
+				x.violation("an envelope is sent before it is taken", "%s took %s of %s in record %d", a, t.ID, t.From, r.seq)
+			}
+			taken[t] = r.seq
+		}
+	}
+}
+
+// checkEnvelopes: everything that a record sends to an actor is taken by it, once.
+func (x *inspection) checkEnvelopes(records []placed) {
+	took := map[actor.Address]map[actor.Taken]bool{}
+	for _, r := range records {
+		if took[r.of] == nil {
+			took[r.of] = map[actor.Taken]bool{}
+		}
+		for _, t := range r.Took {
+			took[r.of][t] = true
+		}
+	}
+	for _, r := range records {
+		for i, e := range r.Effects {
+			if e.Kind != actor.EffectSend && e.Kind != actor.EffectNotice || took[e.To] == nil {
+				continue // what is sent to nobody is bounced
+			}
+			t := actor.Taken{From: r.of.ID, ID: actor.EnvelopeID{J: r.seq, N: uint32(i)}}
+			if !took[e.To][t] {
+				x.violation("what was sent arrives", "%s sent %s %s to %s in record %d at %s, and it was never taken", r.of, e.Name, t.ID, e.To, r.seq, r.time())
+			}
+		}
+	}
+}
+
+// A row is a member in the table of a host, and a table is the host's head, as their records have them.
+type (
+	row struct {
+		Lineage  actor.Lineage
+		Session  uint64
+		Gone     bool
+	}
+	table struct {
+		Root     actor.ID
+		Born     uint64
+		Last     uint64
+		Cascades []msgpack.RawMessage
+		Jobs     uint64
+		Merges   []msgpack.RawMessage
+	}
+)
+
+// checkTrees: a host's table has the live threads of its tree and no others; no spawn went past the cap;
+// nothing that it carries out is under way for ever; below a terminated thread all is terminated.
+func (x *inspection) checkTrees() {
+	live := map[actor.ID]map[actor.ID]bool{}
+	for _, l := range x.inOrder() {
+		root := l.birth.Lineage.Root()
+		if status := l.last().Status(); !status.Closed() {
+			if live[root] == nil {
+				live[root] = map[actor.ID]bool{}
+			}
+			live[root][l.id] = true
+		}
+		for _, id := range l.birth.Lineage.Ancestors {
+			if above := x.lives[id]; above != nil && above.last().Terminated() && !l.last().Terminated() {
+				x.violation("below a terminated thread all is terminated", "%s is %s, %s above it is terminated", l.id, l.last().Status(), id)
+			}
+		}
+	}
+	for root, records := range x.hosts {
+		members, head := x.replay(root, records)
+		for id := range members {
+			if !live[root][id] {
+				x.violation("what has ended is not counted", "the host of %s counts %s, which is %s", root, id, x.status(id))
+			}
+		}
+		for id := range live[root] {
+			if !members[id] {
+				x.violation("what lives is counted", "the host of %s does not count %s, which is %s", root, id, x.status(id))
+			}
+		}
+		if n := len(head.Cascades) + len(head.Merges); n > 0 {
+			x.violation("cascades and merges end", "the host of %s carries out %d cascades and %d merges for ever", root, len(head.Cascades), len(head.Merges))
+		}
+	}
+}
+
+func (x *inspection) status(id actor.ID) a2e.Status {
+	if l := x.lives[id]; l != nil {
+		return l.last().Status()
+	}
+	return "without a journal"
+}
+
+// replay gives the members of a tree in the end, and looks at the cap after every record that bears.
+func (x *inspection) replay(root actor.ID, records []stored) (map[actor.ID]bool, table) {
+	members := map[actor.ID]bool{}
+	var head table
+	for _, r := range records {
+		if err := agent.Unpack(r.Head, &head); err != nil {
+			x.t.Fatalf("record %d of the host of %s: %v", r.seq, root, err)
+		}
+		var rows []row
+		if len(r.Delta) > 0 {
+			if err := agent.Unpack(r.Delta, &rows); err != nil {
+				x.t.Fatalf("record %d of the host of %s: %v", r.seq, root, err)
+			}
+		}
+		births, opened := 0, 0
+		for _, e := range r.Effects {
+			if e.Kind == actor.EffectBirth {
+				births++
+			}
+		}
+		for _, m := range rows {
+			switch {
+			case m.Gone:
+				delete(members, m.Lineage.ID)
+			case !members[m.Lineage.ID]:
+				members[m.Lineage.ID] = true
+				opened++
+			}
+		}
+		// A closed thread that is given work counts again, whatever the cap is.
+		if opened -= births; births > 0 && len(members)-opened > maxLive {
+			x.violation("no spawn goes past the cap", "the host of %s has %d members after record %d, which bears %d", root, len(members), r.seq, births)
+		}
+	}
+	return members, head
+}
+
+func (r stored) time() string { return clock(timeOf(r.At)) }
