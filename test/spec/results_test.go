@@ -43,7 +43,7 @@ func TestCase26_Sizes(t *testing.T) {
 			s.delegate(me, id, "null")
 			check := func(where string, got json.RawMessage) {
 				t.Helper()
-				if canonical(t, string(got)) != canonical(t, want) {
+				if string(got) != want {
 					t.Errorf("%s: the result of %d bytes came as %d bytes: %.60s…", where, len(want), len(got), got)
 				}
 			}
@@ -120,7 +120,7 @@ func TestCase26_Many(t *testing.T) {
 // TestCase26_Said: what a model says, why it fails, and what it calls tools with may be long as well.
 func TestCase26_Said(t *testing.T) {
 	t.Parallel()
-	for _, size := range []int{100 << 10, 300 << 10, 2 << 20} {
+	for _, size := range []int{100 << 10, 300 << 10, 1 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			t.Parallel()
 			text := large(size)
@@ -142,7 +142,8 @@ func TestCase26_Said(t *testing.T) {
 				if err := json.Unmarshal(s.full(got.at("result")), &whole); err != nil {
 					t.Fatal(err)
 				}
-				if whole.Output != text && whole.Error != text && !strings.Contains(whole.Error, "too_large") {
+				cut := strings.HasSuffix(whole.Error, fmt.Sprintf("… (%d bytes in all)", len(text))) // and says so
+				if whole.Output != text && whole.Error != text && !cut && !strings.Contains(whole.Error, "too_large") {
 					t.Errorf("%s: a text of %d bytes came to %.300s", name, len(text), got.raw)
 				}
 				s.delegate(me, id, "null") // the thread is not stuck
