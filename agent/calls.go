@@ -10,6 +10,13 @@ import (
 	"github.com/troupehq/troupe/actor"
 )
 
+// The limits of a session, which keep a thread's state small.
+const (
+	MaxCalls  = 256  // tool calls of one step
+	MaxOpened = 4096 // threads that are given work
+	MaxAwaits = 1000 // threads that one call waits for
+)
+
 // MultiAgent is the capability that turns on the subagent_* tools.
 const MultiAgent = "multi_agent"
 
@@ -66,7 +73,9 @@ func (x *turn) call(c *call, arguments actor.Value) error {
 		if err != nil {
 			return err
 		}
-		x.opened(r.SubagentID)
+		if err := x.opened(r.SubagentID); err != nil {
+			return err
+		}
 		x.send(actor.Address{ID: r.SubagentID}, actor.LaneA, KindDelegate, c.Key, &Delegate{Name: r.Task.Name, Task: task})
 	case *a2e.AwaitReq:
 		return x.awaitCall(c, r)
@@ -136,10 +145,16 @@ func (x *turn) request(typ string, arguments []byte) (a2e.Request, error) {
 	return req, nil
 }
 
-func (x *turn) opened(id actor.ID) {
-	if !slices.Contains(x.head.Opened, id) {
+// opened notes that the session gives id work: a cascade has to find it.
+func (x *turn) opened(id actor.ID) error {
+	switch {
+	case slices.Contains(x.head.Opened, id):
+	case len(x.head.Opened) >= MaxOpened:
+		return &actor.Error{ID: id, Kind: actor.QuotaExceeded, Err: fmt.Errorf("the session gave work to %d subagents, the most it may", MaxOpened)}
+	default:
 		x.head.Opened = append(x.head.Opened, id)
 	}
+	return nil
 }
 
 // awaitCall parks the session until the awaited threads are done.
@@ -153,7 +168,11 @@ func (x *turn) awaitCall(c *call, r *a2e.AwaitReq) error {
 			return &actor.Error{ID: id, Kind: actor.AwaitCycle, Field: "subagent_id", Err: errors.New("it would wait for itself or for an ancestor")}
 		}
 	}
-	c.Waits = slices.Compact(slices.Sorted(slices.Values(ids)))
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	if len(ids) > MaxAwaits {
+		return &actor.Error{Kind: actor.SchemaViolation, Field: "subagent_ids", Err: fmt.Errorf("has more than %d subagents", MaxAwaits)}
+	}
+	c.Waits = ids
 	c.Mode, c.Need = r.Mode, Needed(r, len(c.Waits))
 	if wait := r.Timeout(); wait > 0 {
 		c.Until = x.now + wait.Microseconds()

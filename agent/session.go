@@ -133,6 +133,8 @@ func (x *turn) stepDone(a *JobAnswer) {
 	switch {
 	case a.Err != "":
 		x.end(StopError, actor.Value{}, a.Err)
+	case len(s.Calls) > MaxCalls:
+		x.end(StopError, actor.Value{}, fmt.Sprintf("the model made %d tool calls in one step, more than the %d it may", len(s.Calls), MaxCalls))
 	case s.Fail != "":
 		x.end(StopFail, actor.Value{}, s.Fail)
 	case s.Done:

@@ -24,8 +24,9 @@ type cascade struct {
 	Found     bool // the target is a thread, not the root outside
 	Status    a2e.Status
 	Changed   bool       // the target was stopped by it
-	Queue     []actor.ID // still to be sent a stop
-	First     int        // of these, how many of the first round: they are stopped whoever opened their session
+	First     bool       // the first round goes on: it stops all there are, whoever opened their sessions
+	After     actor.ID   // how far it has come, in the order of ids
+	Queue     []actor.ID // of later rounds: still to be sent a stop
 	Waiting   int        // stops not answered yet
 	Floors    []agent.Opener
 	Askers    []asked
@@ -48,68 +49,89 @@ func (x *treeTurn) target(b *agent.Target, terminate bool) {
 	}
 	x.head.Last++
 	c := cascade{
-		N: x.head.Last, Target: b.ID, Terminate: terminate, Found: b.ID != x.head.Root || IsThread(b.ID),
+		N: x.head.Last, Target: b.ID, Terminate: terminate, Found: b.ID != x.head.Root || IsThread(b.ID), First: true,
 		Askers: []asked{{From: caller, Session: x.env.Session, Asker: x.env.Asker}},
 	}
-	if c.Found {
-		c.Queue = append(c.Queue, b.ID)
-	}
-	for _, m := range x.below(b.ID, terminate) {
-		if m.Lineage.ID != b.ID {
-			c.Queue = append(c.Queue, m.Lineage.ID)
-		}
-	}
-	slices.Sort(c.Queue)
-	c.First = len(c.Queue)
 	x.head.Cascades = append(x.head.Cascades, c)
 }
 
-// below lists the threads under id that a cascade has to reach: the live ones, and for terminate the
-// idle ones as well.
-func (x *treeTurn) below(id actor.ID, all bool) []*member {
-	var found []*member
-	for _, m := range x.members {
-		if m.Lineage.Under(id) {
-			found = append(found, m)
+// below lists the threads that the first round of a cascade has yet to reach, in the order of ids: the
+// target, the live ones under it, and for terminate the idle ones as well. The list is kept in memory
+// only, for it may be long; what a record holds is how far the round has come.
+func (x *treeTurn) below(c *cascade) []actor.ID {
+	if ids, ok := x.rounds[c.N]; ok {
+		return ids
+	}
+	found := map[actor.ID]bool{}
+	if c.Found {
+		found[c.Target] = true
+	}
+	for id, m := range x.members {
+		if m.Lineage.Under(c.Target) {
+			found[id] = true
 		}
 	}
-	if all {
+	if c.Terminate {
 		for _, k := range x.in.Tree {
-			if !k.Terminated && k.Under(id) && x.members[k.ID] == nil {
-				found = append(found, &member{Lineage: k.Lineage})
+			if !k.Terminated && k.Under(c.Target) {
+				found[k.ID] = true
 			}
 		}
 	}
-	return found
+	var ids []actor.ID
+	for id := range found {
+		if id > c.After {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
-// goOn sends the stops that are due and ends the cascades that wait for nothing.
+// goOn sends the stops that are due, at most fanOut in one turn, and ends the cascades that wait for
+// nothing.
 func (x *treeTurn) goOn() {
-	sent := 0
+	room := fanOut
 	for i := range x.head.Cascades {
 		c := &x.head.Cascades[i]
-		for len(c.Queue) > 0 && sent < fanOut {
-			id := c.Queue[0]
-			c.Queue = c.Queue[1:]
-			c.Waiting++
-			sent++
-			stop := agent.Stop{Cascade: c.N, Terminate: c.Terminate, Floors: c.Floors}
-			if c.First > 0 {
-				c.First--
-			} else {
-				stop.Openers = c.Floors
+		if c.First {
+			ids := x.below(c)
+			n := min(room, len(ids))
+			for _, id := range ids[:n] {
+				x.stop(c, id, nil)
+				c.After = id
 			}
-			x.effect(actor.Effect{Kind: actor.EffectSend, To: actor.Address{ID: id}, Lane: actor.LaneCtl, Name: agent.KindStop, Body: agent.Pack(&stop)})
+			x.rounds[c.N] = ids[n:]
+			if c.First = n < len(ids); !c.First {
+				delete(x.rounds, c.N)
+			}
+			room -= n
 		}
-		x.out.More = x.out.More || len(c.Queue) > 0
+		if c.First {
+			continue
+		}
+		n := min(room, len(c.Queue))
+		for _, id := range c.Queue[:n] {
+			x.stop(c, id, c.Floors)
+		}
+		c.Queue = c.Queue[n:]
+		room -= n
 	}
 	x.head.Cascades = slices.DeleteFunc(x.head.Cascades, func(c cascade) bool {
-		over := len(c.Queue) == 0 && c.Waiting == 0
+		x.out.More = x.out.More || c.First || len(c.Queue) > 0
+		over := !c.First && len(c.Queue) == 0 && c.Waiting == 0
 		if over {
 			x.over(&c)
 		}
 		return over
 	})
+}
+
+// stop sends a stop. With openers it is meant for a session that one of them opened only.
+func (x *treeTurn) stop(c *cascade, id actor.ID, openers []agent.Opener) {
+	c.Waiting++
+	stop := agent.Stop{Cascade: c.N, Terminate: c.Terminate, Openers: openers, Floors: c.Floors}
+	x.effect(actor.Effect{Kind: actor.EffectSend, To: actor.Address{ID: id}, Lane: actor.LaneCtl, Name: agent.KindStop, Body: agent.Pack(&stop)})
 }
 
 // stopped takes a thread's answer to a stop.
@@ -128,7 +150,8 @@ func (x *treeTurn) stopped(s *agent.Stopped) {
 		return
 	}
 	for _, opened := range s.Opened {
-		if !slices.Contains(c.Queue, opened) {
+		_, due := slices.BinarySearch(x.rounds[c.N], opened) // the first round will tell it of the floor
+		if !due && !slices.Contains(c.Queue, opened) {
 			c.Queue = append(c.Queue, opened)
 		}
 	}

@@ -188,19 +188,21 @@ func (c *cell) sift(ctx context.Context, batch []actor.Envelope) (fresh []actor.
 		return nil, nil, err
 	}
 	fresh = make([]actor.Envelope, 0, len(batch))
+	here := map[actor.Taken]bool{} // what was sent again may be in the batch twice
 	for i := range batch {
 		e := &batch[i]
 		if e.Seq != 0 && e.Seq <= *c.cursor.Of(e.Lane) {
 			continue
 		}
-		if !e.ID.IsZero() {
+		if t := (actor.Taken{From: e.From, ID: e.ID}); !e.ID.IsZero() {
 			seen, err := c.seen(ctx, e)
 			if err != nil {
 				return nil, nil, err
 			}
-			if seen {
+			if seen || here[t] {
 				continue
 			}
+			here[t] = true
 		}
 		if e.Key.ID != "" {
 			again, err := c.replay(e, answers)

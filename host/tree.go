@@ -36,6 +36,8 @@ type Tree struct {
 	bytes   int
 	rest    []actor.ID // members that the full table being written still lacks
 	writing bool
+
+	rounds map[uint64][]actor.ID // of cascades in their first round: who is still to be sent a stop
 }
 
 type treeHead struct {
@@ -56,7 +58,7 @@ type member struct {
 
 // NewTree gives the host actor of root's tree before its first record.
 func NewTree(root actor.ID, limits Limits) *Tree {
-	return &Tree{limits: limits, head: treeHead{Root: root}, members: map[actor.ID]*member{}}
+	return &Tree{limits: limits, head: treeHead{Root: root}, members: map[actor.ID]*member{}, rounds: map[uint64][]actor.ID{}}
 }
 
 // Apply restores the tree from its records, oldest first, beginning with the last one's base.
@@ -91,7 +93,9 @@ func (t *Tree) Head() ([]byte, error) { return agent.Pack(&t.head), nil }
 func (t *Tree) Outstanding() ([]actor.Job, []actor.Timer) {
 	var jobs []actor.Job
 	for _, m := range t.head.Merges {
-		jobs = append(jobs, actor.Job{N: m.N, Kind: agent.JobMerge, Body: m.Body})
+		if m.Body != nil { // else another try's job answers this one
+			jobs = append(jobs, actor.Job{N: m.N, Kind: agent.JobMerge, Body: m.Body})
+		}
 	}
 	return jobs, nil
 }
@@ -113,6 +117,10 @@ func (t *Tree) Needs(batch []actor.Envelope) actor.Needs {
 		if id != t.head.Root && (t.members[id] == nil || leaving[id]) && !slices.Contains(n.Threads, id) {
 			n.Threads = append(n.Threads, id)
 		}
+	}
+	for _, c := range t.head.Cascades {
+		_, known := t.rounds[c.N]
+		n.Tree = n.Tree || c.First && c.Terminate && !known
 	}
 	for i := range batch {
 		env := &batch[i]

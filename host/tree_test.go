@@ -65,7 +65,7 @@ func (h *histories) turn(batch []actor.Envelope) {
 		h.t.Fatalf("%d threads are live, more than the %d allowed, and no notice was the reason", n, h.limits.MaxLive)
 	}
 	for _, c := range h.tree.head.Cascades {
-		if c.Waiting < 0 || c.First < 0 || c.First > len(c.Queue) {
+		if c.Waiting < 0 || c.First && h.tree.rounds[c.N] == nil {
 			h.t.Fatalf("a cascade counts wrongly: %+v", c)
 		}
 	}

@@ -126,13 +126,19 @@ func (p *process) kill() {
 // signal fails when the process has ended already, which is no matter.
 func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// tail is the end of the log.
+// tail is the end of the log, without the panics that scripts ask for.
 func (p *process) tail() string {
 	data, err := os.ReadFile(p.log)
 	if err != nil {
 		return err.Error()
 	}
-	return string(data[max(0, len(data)-4000):])
+	var lines []string
+	for line := range strings.Lines(string(data)) {
+		if !strings.Contains(line, scriptedPanic) {
+			lines = append(lines, line[:min(len(line), 300)])
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-20):], "\n")
 }
 
 // tell complains about what must not stand in a log, and shows the end of it when the test has failed.

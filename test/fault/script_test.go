@@ -24,6 +24,8 @@ func (w *writer) name(kind string) string { return fmt.Sprintf("%s-%d", kind, w.
 
 type object = map[string]any
 
+const scriptedPanic = "a scripted panic"
+
 // script gives the steps of a task. Level counts the scripts around it: what is a reference there has to
 // be spelled so that those around let it pass.
 func (w *writer) script(level int) []any {
@@ -43,7 +45,7 @@ func (w *writer) script(level int) []any {
 	case 5:
 		return []any{object{"say": "1"}, object{"sleep_ms": 20}, object{"say": "2"}, object{"say": "3"}, object{"sleep_ms": 30}, object{"say": "4"}, w.result()}
 	case 6:
-		return []any{object{"panic": "a scripted panic"}}
+		return []any{object{"panic": scriptedPanic}}
 	case 7:
 		return []any{w.tell(level), w.result()}
 	case 8:

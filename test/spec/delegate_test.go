@@ -1,10 +1,14 @@
 package spec
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/troupehq/troupe/host"
 	"github.com/troupehq/troupe/model"
@@ -209,4 +213,48 @@ func TestS0_7_Failed(t *testing.T) {
 	}
 	done := s.run(me, `[{"say":"x"},{"result":{"error":"only a word"}}]`)
 	s.await(me, done).is("error", `null`)
+}
+
+// TestS0_6_LargeForMany: "Many waiters are allowed, all get the answer": also when it is 20 KB for each of
+// 100.
+func TestS0_6_LargeForMany(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	want := `{"output":"` + strings.Repeat("z", 20<<10) + `"}`
+	s := startWith(t, host.Config{}, map[string]model.Model{"test/gate": g, "test/large": modelFunc(func(ctx context.Context, r *model.Request) (*model.Response, error) {
+		if _, err := g.Step(ctx, r); err != nil {
+			return nil, err
+		}
+		return &model.Response{Done: true, Result: json.RawMessage(want)}, nil
+	})})
+	id := s.spawn(me, `"model":"test/large"`)
+	s.delegate(me, id, "null")
+	next(s, "the step", g.entered)
+	inbox := s.Conn.NewInbox()
+	answers := make(chan []byte, 200)
+	stop, err := s.Conn.Subscribe(inbox, func(_ string, data []byte) { answers <- data })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	const waiters = 100
+	for i := range waiters {
+		msg := nats.NewMsg(s.Names.A2E(me))
+		msg.Reply, msg.Data = inbox, fmt.Appendf(nil, `{"type":"SUBAGENT_AWAIT_REQ","id":"w%d","subagent_id":%q}`, i, id)
+		if err := s.Conn.NC.PublishMsg(msg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The thread takes its queue in order, so that behind this answer all of them wait.
+	s.ask(me, "%s", task(id, "null")).is("accepted", `false`)
+	g.open <- struct{}{}
+	for range waiters {
+		if got := parse(t, string(next(s, "a waiter's answer", answers))); got.text("status") != "COMPLETED" || got.at("result").raw != want {
+			t.Fatalf("a waiter got %.200s, want the result of %d bytes", got.raw, len(want))
+		}
+	}
+	s.settled(me)
+	if len(answers) > 0 {
+		t.Errorf("%d answers more than there were waiters", len(answers))
+	}
 }
