@@ -225,7 +225,7 @@ func (x *turn) late(id actor.ID, end *Ended, answer []byte) {
 	}
 	if resp, ok := msg.(*a2e.AwaitResp); ok {
 		if data, err := end.around(id, resp); err == nil {
-			x.childEnded(id, end.completion(id, resp, data))
+			x.childEnded(id, end.completion(data))
 		}
 	}
 }

@@ -24,6 +24,7 @@ type turn struct {
 	out     actor.Turn
 	dirty   bool // the registry entry is no longer true
 	spilled int  // bytes of results that became completions
+	told    int  // bytes of answers that tell of the end of the session
 }
 
 // Decide takes the envelopes in order, then starts what became possible.
@@ -50,6 +51,7 @@ func (t *Thread) Fail(in actor.Input, reason string) actor.Turn {
 
 func (x *turn) finish() actor.Turn {
 	x.expire()
+	x.tell(maxTold)
 	x.advance()
 	if x.dirty {
 		x.head.UpdatedAt = x.now

@@ -155,6 +155,7 @@ func (x *turn) terminate() bool {
 	if h.Terminated {
 		return false
 	}
+	x.tell(1 << 30) // how it ended, before it was terminated
 	h.Terminated = true
 	if h.Open {
 		x.end(StopTerminated, actor.Value{}, "the subagent was terminated")

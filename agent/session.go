@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/troupehq/troupe/a2e"
@@ -30,6 +31,7 @@ func (x *turn) statusChanged() {
 // it has to hear before the opener gets an answer.
 func (x *turn) open(opener Opener, task bool) {
 	h := &x.head
+	x.tell(1 << 30) // what is left of the session before
 	known := h.Session == 0 && h.Reason == ""
 	h.Session++
 	h.Open, h.Task, h.Opener = true, task, opener
@@ -54,6 +56,9 @@ func (x *turn) notice(open bool) {
 // not seen opens a session for them.
 func (x *turn) advance() {
 	h := &x.head
+	if h.Ending {
+		return // there is more to tell first
+	}
 	if !h.Open && h.Unseen > 0 && !h.Terminated {
 		x.open(Opener{}, false)
 	}
@@ -176,39 +181,55 @@ func (x *turn) end(reason StopReason, result actor.Value, why string) {
 	}
 	x.entry(actor.Entry{Kind: actor.EntryEnd, Shown: max(h.Steps, 1), From: h.Lineage.ID, Name: string(reason), IsError: why != "", Content: result})
 	x.notice(false)
-	told := x.answerWaiters()
 	if reason == StopTimeout {
 		x.event("timeout", changed{h.status(), h.Session, reason, why, h.Step, x.birth.Config.MaxSteps})
 	}
 	x.statusChanged()
-	if h.tells() {
-		x.complete(told)
-	}
+	h.Ending, h.Told = true, false
+	x.tell(maxTold)
 }
 
-// answerWaiters tells everyone who waits, and reports whether the parent thread was among them. The
-// last answer to the parent says how the session ended, should the parent no longer wait.
-func (x *turn) answerWaiters() (parentTold bool) {
-	last := -1
-	for i, w := range x.head.Waiters {
-		if w.Asker.Call != "" && w.From == x.head.Lineage.Parent() {
-			last = i
+// maxTold is how many bytes of answers go out in one turn. Whoever is not told then is told in the next,
+// which follows at once: a large result may have many who wait for it, and a record has a limit.
+const maxTold = 160 << 10
+
+// tell tells everyone who waits, then the owner, how the session ended, as far as there is room.
+func (x *turn) tell(room int) {
+	h := &x.head
+	fits := func(n int) bool {
+		if x.told > 0 && x.told+n > room {
+			x.out.More = true
+			return false
 		}
+		x.told += n
+		return true
 	}
-	for i, w := range x.head.Waiters {
-		resp := x.head.outcome()
+	for h.Ending && len(h.Waiters) > 0 {
+		w := h.Waiters[0]
+		resp := h.outcome()
 		resp.Envelope = Around(w.Asker, timeOf(x.now))
-		if i == last && x.head.tells() {
+		if !fits(len(resp.Result) + len(resp.Error)) {
+			return
+		}
+		h.Waiters = h.Waiters[1:]
+		parent := w.Asker.Call != "" && w.From == h.Lineage.Parent()
+		if parent && h.tells() && !slices.ContainsFunc(h.Waiters, func(o waiter) bool { return o.Asker.Call != "" && o.From == w.From }) {
 			x.answerParent(w, &resp)
 		} else {
 			x.replyWaiter(w, &resp)
 		}
+		h.Told = h.Told || parent
 	}
-	x.head.Waiters = nil
-	return last >= 0
+	if !h.Ending || h.tells() && !fits(len(h.Result.JSON)+len(h.Error)) {
+		return
+	}
+	h.Ending, h.Waiters = false, nil
+	if h.tells() {
+		x.complete(h.Told)
+	}
 }
 
-// answerParent is the answer to the await of the parent thread, in place of a completion.
+// answerParent is the answer to the last await of the parent thread, in place of a completion.
 func (x *turn) answerParent(w waiter, resp *a2e.AwaitResp) {
 	data, err := a2e.Encode(resp)
 	if err != nil {
@@ -241,7 +262,7 @@ func (x *turn) complete(told bool) {
 		x.effect(actor.Effect{Kind: actor.EffectMail, To: actor.Address{ID: l.Parent()}, Name: fmt.Sprint(x.head.Session), Body: data})
 		return
 	}
-	x.send(actor.Address{ID: l.Parent()}, actor.LaneA, KindCompletion, "", end.completion(l.ID, &resp, data))
+	x.send(actor.Address{ID: l.Parent()}, actor.LaneA, KindCompletion, "", end.completion(data))
 }
 
 // around encodes resp, by which id told its end, as an owner gets it.
@@ -251,19 +272,28 @@ func (e *Ended) around(id actor.ID, resp *a2e.AwaitResp) ([]byte, error) {
 	return a2e.Encode(resp)
 }
 
-// completion adds the text of S1 §6.2 to what around gave.
-func (e *Ended) completion(id actor.ID, resp *a2e.AwaitResp, data []byte) *Completion {
-	text := "Subagent (reference: " + Reference(id) + ") has returned the following result:\n\n" + string(resp.Result)
-	if e.Reason != StopDone {
-		text = "Subagent (reference: " + Reference(id) + ") has failed with the following error:\n\n" + resp.Error
-	}
-	return &Completion{Session: e.Session, Failed: e.Reason != StopDone, Name: e.Name, Content: actor.Value{JSON: withText(data, text)}}
+// completion is what around gave as an envelope's body.
+func (e *Ended) completion(data []byte) *Completion {
+	return &Completion{Session: e.Session, Failed: e.Reason != StopDone, Name: e.Name, Content: actor.Value{JSON: data}}
 }
 
-// withText adds the member "text" to a JSON object that is not empty.
-func withText(object []byte, text string) []byte {
+// WithText adds to a completion, as its entry in a history holds it, the text of S1 §6.2 that a model
+// reads. It is not sent with the completion, for it says the result again.
+func WithText(completion json.RawMessage, failed bool) json.RawMessage {
+	var c struct {
+		Reference string          `json:"reference"`
+		Result    json.RawMessage `json:"result"`
+		Error     string          `json:"error"`
+	}
+	if json.Unmarshal(completion, &c) != nil || len(completion) < 2 {
+		return completion
+	}
+	text := "Subagent (reference: " + c.Reference + ") has returned the following result:\n\n" + string(c.Result)
+	if failed {
+		text = "Subagent (reference: " + c.Reference + ") has failed with the following error:\n\n" + c.Error
+	}
 	out := append([]byte(`{"text":`), quote(text)...)
-	return append(append(out, ','), object[1:]...)
+	return append(append(out, ','), completion[1:]...)
 }
 
 // outcome is how the last session ended, or READY, RUNNING and WAITING before that.

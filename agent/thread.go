@@ -51,6 +51,8 @@ type head struct {
 	Opened     []actor.ID // threads that were given work in the session
 	Unseen     int        // messages not yet shown, of those that open a session
 	Progress   string
+	Ending     bool // the session ended, and not everyone has been told
+	Told       bool // the parent thread was told, as one who waited
 }
 
 // A call is a tool call under way.

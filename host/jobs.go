@@ -189,6 +189,9 @@ func (h *Host) fill(ctx context.Context, r *model.Request, entries []actor.Entry
 		if err != nil {
 			return err
 		}
+		if e.Kind == actor.EntryCompletion {
+			content = agent.WithText(content, e.IsError)
+		}
 		m := model.Entry{
 			Kind: model.EntryKind(e.Kind), Session: e.Session, From: e.From, Type: e.Type, Call: e.Call, Name: e.Name,
 			Content: content, IsError: e.IsError, At: time.UnixMicro(e.At),

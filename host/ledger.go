@@ -197,6 +197,11 @@ func (c *cell) lookUpAnswers(ctx context.Context, batch []actor.Envelope) (map[s
 
 func (c *cell) stored(ctx context.Context, key string) (s agent.Stored, found bool, err error) {
 	data, found := c.kept.find(key)
+	for _, e := range c.effects(actor.EffectAnswer) { // recorded, and not in the bucket yet
+		if e.Name == key {
+			data, found = e.Body, true
+		}
+	}
 	if !found {
 		if data, found, err = c.p.h.Store.Keys.Get(ctx, key); err != nil || !found {
 			return s, false, err

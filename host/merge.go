@@ -26,6 +26,9 @@ const maxMerging = 256 << 10
 // merge starts the job that combines the results. Which of them may be merged is checked there,
 // against the journals. Another try of a request whose merge is under way waits for that one.
 func (x *treeTurn) merge(m *agent.Merge) {
+	if x.env.Key.ID != "" && x.mergeAgain() {
+		return
+	}
 	waiting := len(x.env.Body)
 	for _, under := range x.head.Merges {
 		waiting += len(under.Body)
@@ -34,21 +37,43 @@ func (x *treeTurn) merge(m *agent.Merge) {
 		x.refuse(&actor.Error{ID: x.head.Root, Kind: actor.QuotaExceeded, Err: fmt.Errorf("merges of %d subagents are under way", waiting/len("sub_00000000 "))})
 		return
 	}
-	if at := slices.IndexFunc(x.head.Merges, func(o merging) bool { return o.Key.ID != "" && o.Key.ID == x.env.Key.ID }); at >= 0 {
-		again := x.head.Merges[at]
-		if again.Key != x.env.Key {
-			x.refuse(&actor.Error{Kind: actor.Conflict, Field: "id", Err: errors.New("the id was used for another request")})
-			return
-		}
-		again.Asker, again.Body = x.env.Asker, nil
-		x.head.Merges = append(x.head.Merges, again)
-		return
-	}
 	x.head.Jobs++
 	m.Caller = x.env.From
 	body := agent.Pack(m)
 	x.head.Merges = append(x.head.Merges, merging{N: x.head.Jobs, From: x.env.From, Session: x.env.Session, Key: x.env.Key, Asker: x.env.Asker, Body: body})
 	x.out.Jobs = append(x.out.Jobs, actor.Job{N: x.head.Jobs, Kind: agent.JobMerge, Body: body})
+}
+
+// mergeAgain takes another try of a request whose merge is under way, or was over earlier in this turn: the
+// ledger knows only of what earlier turns have answered.
+func (x *treeTurn) mergeAgain() bool {
+	key := x.env.Key
+	conflict := &actor.Error{Kind: actor.Conflict, Field: "id", Err: errors.New("the id was used for another request")}
+	for _, m := range x.head.Merges {
+		switch {
+		case m.Key.ID != key.ID:
+			continue
+		case m.Key != key:
+			x.refuse(conflict)
+		default:
+			m.Asker, m.Body = x.env.Asker, nil
+			x.head.Merges = append(x.head.Merges, m)
+		}
+		return true
+	}
+	for _, e := range x.out.Effects {
+		var s agent.Stored
+		switch {
+		case e.Kind != actor.EffectAnswer || e.Name != key.ID || agent.Unpack(e.Body, &s) != nil:
+			continue
+		case s.Digest != key.Digest:
+			x.refuse(conflict)
+		case !x.env.Asker.IsZero():
+			x.effect(agent.AnswerEffect(x.env, s.JSON, s.IsError))
+		}
+		return true
+	}
+	return false
 }
 
 // merged takes the outcome of a merge: an A2E message, MERGE_RESP or error, as JSON. Every try of the request

@@ -65,9 +65,9 @@ func (x *inspection) checkEnvelopes(records []placed) {
 // A row is a member in the table of a host, and a table is the host's head, as their records have them.
 type (
 	row struct {
-		Lineage  actor.Lineage
-		Session  uint64
-		Gone     bool
+		Lineage actor.Lineage
+		Session uint64
+		Gone    bool
 	}
 	table struct {
 		Root     actor.ID
