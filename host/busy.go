@@ -7,12 +7,12 @@ import (
 	"github.com/troupehq/troupe/agent"
 )
 
-// busy reports whether jobs or timers of the actor live in this process, and the first message that
-// led to them.
+// busy reports whether jobs or timers of the actor live in this process, or it has something to send that a
+// new owner would not hear of otherwise; and the first message that led to it.
 func (c *cell) busy() (pin uint64, yes bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.pin, len(c.jobs)+len(c.timers) > 0
+	return c.pin, c.owed || len(c.jobs)+len(c.timers) > 0
 }
 
 // over ends what the envelopes of a batch were the answers to.
@@ -31,6 +31,7 @@ func (c *cell) over(batch []actor.Envelope) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.owed = false
 	c.relax()
 }
 
@@ -49,7 +50,7 @@ func (c *cell) fired(name string, body []byte) {
 
 // relax notes that the actor is no longer busy, if so. The caller holds c.mu.
 func (c *cell) relax() {
-	if len(c.jobs)+len(c.timers) == 0 {
+	if !c.owed && len(c.jobs)+len(c.timers) == 0 {
 		c.pin = 0
 	}
 }
@@ -58,7 +59,7 @@ func (c *cell) relax() {
 func (c *cell) evict(before time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running || c.wake != nil || len(c.jobs)+len(c.timers) > 0 || c.idle.After(before) {
+	if c.running || c.wake != nil || c.owed || len(c.jobs)+len(c.timers) > 0 || c.idle.After(before) {
 		return false
 	}
 	c.gone = true

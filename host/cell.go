@@ -44,7 +44,8 @@ type cell struct {
 	ended   chan struct{}    // closed when the last turn has ended, once gone
 	jobs    map[uint64]context.CancelFunc
 	timers  map[string]armed
-	durable map[string]bool // timers that were written to the bus
+	durable map[string]int64 // timers that were written to the bus, and their times
+	owed    bool             // what was recorded last may not be sent, and no message will come again for it
 	wake    *time.Timer
 	pin     uint64 // the first message that made the actor busy
 
@@ -68,7 +69,7 @@ type cell struct {
 func newCell(p *partition, a actor.Address) *cell {
 	return &cell{
 		p: p, addr: a, idle: time.Now(), ended: make(chan struct{}),
-		jobs: map[uint64]context.CancelFunc{}, timers: map[string]armed{}, durable: map[string]bool{},
+		jobs: map[uint64]context.CancelFunc{}, timers: map[string]armed{}, durable: map[string]int64{},
 	}
 }
 

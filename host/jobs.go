@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +22,9 @@ const timerHold = time.Second
 // start begins the jobs and arms the timers of a turn, and ends those that no longer matter. An actor
 // with any of them in this process is busy: a new owner of the partition has to start them again.
 func (c *cell) start(turn *actor.Turn, first uint64) {
+	if first == 0 {
+		c.owe() // before the job or timer that led to it is gone
+	}
 	for _, n := range turn.Abort {
 		c.jobOver(n)
 	}
@@ -51,6 +55,12 @@ func (c *cell) start(turn *actor.Turn, first uint64) {
 		c.arm(t)
 	}
 	c.alarm(turn.Wake)
+}
+
+func (c *cell) owe() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.owed = true
 }
 
 // do runs a job when there is room for it, and brings the answer to the actor.
@@ -295,7 +305,7 @@ func (c *cell) halt(name string) {
 func (c *cell) persist(name string, at int64, body agent.Timer) {
 	env := actor.Envelope{Kind: agent.KindTimer, From: actor.ID(name), Body: agent.Pack(&body)}
 	for c.p.ctx.Err() == nil {
-		_, err := c.p.h.timers.SetTimer(c.addr.ID, name, time.UnixMicro(at), seal([]actor.Envelope{env})).Wait(c.p.ctx)
+		_, err := c.p.h.timers.SetTimer(c.addr.ID, durableName(name, at), time.UnixMicro(at), seal([]actor.Envelope{env})).Wait(c.p.ctx)
 		if err == nil {
 			break
 		}
@@ -307,17 +317,22 @@ func (c *cell) persist(name string, at int64, body agent.Timer) {
 	if c.timers[name].at == at {
 		delete(c.timers, name)
 	}
-	c.durable[name] = true
+	c.durable[name] = at
 	c.relax()
 }
+
+// durableName is a timer's name on the bus. Its time is part of it: a process that was held up, and does not
+// own the actor any more, must not replace a timer that the new owner has set.
+func durableName(name string, at int64) string { return name + "-" + strconv.FormatInt(at, 10) }
 
 // disarm ends a timer, also one that was written to the bus. One that fires all the same changes nothing.
 func (c *cell) disarm(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.halt(name)
-	if c.durable[name] {
+	if at, ok := c.durable[name]; ok {
 		delete(c.durable, name)
+		name = durableName(name, at)
 		c.p.h.background.Go(func() {
 			if _, err := c.p.h.timers.ClearTimer(c.addr.ID, name).Wait(c.p.ctx); err != nil && c.p.ctx.Err() == nil {
 				c.p.h.Log.Debug().Err(err).Msg("a timer was not cleared")

@@ -42,8 +42,8 @@ const maxNotices = 500
 
 func newNotices(h *Host) *notices { return &notices{h: h, trees: map[actor.ID]*outgoing{}} }
 
-// send puts env on its way to the host of root's tree.
-func (n *notices) send(root actor.ID, env actor.Envelope) actor.Ack {
+// send puts envs on their way to the host of root's tree, together.
+func (n *notices) send(root actor.ID, envs []actor.Envelope) actor.Ack {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	o := n.trees[root]
@@ -56,7 +56,7 @@ func (n *notices) send(root actor.ID, env actor.Envelope) actor.Ack {
 		o.chunks = append(o.chunks, &chunk{done: make(chan struct{})})
 	}
 	last := o.chunks[len(o.chunks)-1]
-	last.envs = append(last.envs, env)
+	last.envs = append(last.envs, envs...)
 	return last
 }
 

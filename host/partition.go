@@ -59,7 +59,7 @@ func newPartition(h *Host, n int, lease store.Lease, rev uint64) *partition {
 func (p *partition) start() error {
 	for _, a := range p.lease.Stragglers {
 		c := p.cell(a)
-		c.redrive = true // nobody else knows the cell yet
+		c.redrive, c.owed, c.pin = true, true, p.lease.Watermark+1 // nobody else knows the cell yet
 		c.push(nil)
 	}
 	reader, err := bus.NewReader(bus.ReaderConfig{

@@ -153,8 +153,12 @@ func newborn(body []byte, at int64) (*birth, error) {
 
 // facts are the writes of the first stage: births, the registry, notices to the host, stored answers.
 func (c *cell) facts() []write {
-	var writes []write
-	registered := false
+	var (
+		writes     []write
+		registered bool
+		notices    []actor.Envelope
+		tree       actor.ID
+	)
 	for r, e := range c.effects() {
 		switch e.Kind {
 		case actor.EffectBirth:
@@ -173,14 +177,16 @@ func (c *cell) facts() []write {
 			}
 			registered = true
 		case actor.EffectNotice:
-			env := c.envelope(r, e)
-			writes = append(writes, write{try: func() actor.Ack { return c.p.h.notices.send(e.To.ID, env) }})
+			notices, tree = append(notices, c.envelope(r, e)), e.To.ID
 		case actor.EffectAnswer:
 			writes = append(writes, write{
 				try:  func() actor.Ack { return c.p.h.Store.Keys.Put(e.Name, e.Body) },
 				done: already,
 			})
 		}
+	}
+	if len(notices) > 0 { // in one message: that a session has ended is not told before that it was opened
+		writes = append(writes, write{try: func() actor.Ack { return c.p.h.notices.send(tree, notices) }})
 	}
 	return writes
 }
