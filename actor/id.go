@@ -33,10 +33,11 @@ func (a Address) String() string {
 type Lane string
 
 const (
-	LaneA    Lane = "a"    // addressed to side A, which it prompts
-	LaneB    Lane = "b"    // addressed to side B
-	LaneHost Lane = "host" // to the host actor of the tree
-	LaneCtl  Lane = "ctl"  // the runtime's own: decided ahead of queued work
+	LaneA     Lane = "a"     // from outside, addressed to side A, which it prompts
+	LaneB     Lane = "b"     // from outside, addressed to side B
+	LaneQueue Lane = "queue" // the runtime's own, decided in order with a and b
+	LaneHost  Lane = "host"  // the runtime's own, to the host actor of the tree
+	LaneCtl   Lane = "ctl"   // the runtime's own, decided ahead of queued work
 )
 
 // An EnvelopeID says which record sent an envelope and which of its effects that was. J is the

@@ -17,6 +17,8 @@ type Machine interface {
 	// Outstanding lists the jobs and timers that wait for their answers, to be started
 	// again after a takeover.
 	Outstanding() ([]Job, []Timer)
+	// Wake is when the machine wants a turn though nothing comes; the zero time: never.
+	Wake() time.Time
 	// RegistryEntry encodes the registry entry as of journal sequence j, and says whose it is;
 	// nil when the actor has none.
 	RegistryEntry(j uint64) ([]byte, Lineage)
@@ -98,8 +100,7 @@ type Turn struct {
 	Delta   []byte   // for Record.Delta
 	Full    bool     // Delta (with those that follow) starts a new full table
 	Rebase  bool     // the table begun at the last Full is complete: it becomes the base
-	Wake    time.Time
-	More    bool // decide again, with or without envelopes
+	More    bool     // decide again, with or without envelopes
 }
 
 // A Job is work whose answer comes back as an envelope of kind "job".

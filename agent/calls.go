@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
@@ -76,7 +77,8 @@ func (x *turn) call(c *call, arguments actor.Value) error {
 		if err := x.opened(r.SubagentID); err != nil {
 			return err
 		}
-		x.send(actor.Address{ID: r.SubagentID}, actor.LaneA, KindDelegate, c.Key, &Delegate{Name: r.Task.Name, Task: task})
+		c.Gives = r.SubagentID
+		x.send(actor.Address{ID: r.SubagentID}, actor.LaneQueue, KindDelegate, c.Key, &Delegate{Name: r.Task.Name, Task: task})
 	case *a2e.AwaitReq:
 		return x.awaitCall(c, r)
 	case *a2e.MessageReq:
@@ -103,7 +105,7 @@ func (x *turn) messageCall(c *call, r *a2e.MessageReq) error {
 	self := x.head.Lineage
 	if !self.Outside || r.ToSubagentID != self.Root() {
 		m := Message{Root: self.Root(), Type: r.Message.Type, Content: actor.Value{JSON: r.Message.Content}}
-		x.send(actor.Address{ID: r.ToSubagentID}, actor.LaneA, KindMessage, c.Key, &m)
+		x.send(actor.Address{ID: r.ToSubagentID}, actor.LaneQueue, KindMessage, c.Key, &m)
 		return nil
 	}
 	mail, err := a2e.Encode(r)
@@ -148,6 +150,7 @@ func (x *turn) request(typ string, arguments []byte) (a2e.Request, error) {
 // opened notes that the session gives id work: a cascade has to find it.
 func (x *turn) opened(id actor.ID) error {
 	switch {
+	case !strings.HasPrefix(string(id), "sub_") || len(id) > len("sub_00000000"): // no thread has such an id
 	case slices.Contains(x.head.Opened, id):
 	case len(x.head.Opened) >= MaxOpened:
 		return &actor.Error{ID: id, Kind: actor.QuotaExceeded, Err: fmt.Errorf("the session gave work to %d subagents, the most it may", MaxOpened)}
@@ -179,7 +182,7 @@ func (x *turn) awaitCall(c *call, r *a2e.AwaitReq) error {
 		x.out.Timers = append(x.out.Timers, actor.Timer{Name: timerCall + c.Key, At: c.Until, Session: x.head.Session})
 	}
 	for _, id := range c.Waits {
-		x.send(actor.Address{ID: id}, actor.LaneA, KindAwait, c.Key, &Await{})
+		x.send(actor.Address{ID: id}, actor.LaneQueue, KindAwait, c.Key, &Await{})
 	}
 	return nil
 }

@@ -57,7 +57,6 @@ func (x *turn) finish() actor.Turn {
 		x.head.UpdatedAt = x.now
 		x.effect(actor.Effect{Kind: actor.EffectRegistry})
 	}
-	x.out.Wake = x.head.wake()
 	return x.out
 }
 
@@ -206,10 +205,10 @@ func (x *turn) replyWaiter(w waiter, msg a2e.Message) {
 	Reply(&x.out, &actor.Envelope{From: w.From, Session: w.Session, Asker: w.Asker}, msg, false)
 }
 
-// wake is when the first waiter's time is over.
-func (h *head) wake() (at time.Time) {
+// Wake is when the first waiter's time is over.
+func (t *Thread) Wake() time.Time {
 	var first int64
-	for _, w := range h.Waiters {
+	for _, w := range t.head.Waiters {
 		if w.Until != 0 && (first == 0 || w.Until < first) {
 			first = w.Until
 		}

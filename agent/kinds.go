@@ -89,6 +89,7 @@ type Notice struct {
 	Lineage actor.Lineage
 	Session uint64
 	Open    bool
+	Loose   []actor.ID // at the end: threads that were given work and had not said yet whether they take it
 }
 
 // A Completion tells an owner that is a thread how a session of its child ended. Content is the

@@ -15,7 +15,7 @@ func (x *turn) delegate(d *Delegate) {
 		return
 	}
 	if h.Terminated || h.Open || x.floored() {
-		x.reply(&a2e.DelegateResp{Envelope: x.around(), Status: h.status()}, false)
+		x.reply(&a2e.DelegateResp{Envelope: x.around(), Status: h.status()}, true) // another try must not be taken later
 		return
 	}
 	x.open(Opener{ID: x.env.From, Session: x.env.Session}, true)
@@ -117,6 +117,10 @@ func (x *turn) await(a *Await) {
 // ended is not cancelled, a terminated thread stays terminated.
 func (x *turn) stop(s *Stop) {
 	h := &x.head
+	if x.env.From != h.Lineage.Root() { // somebody gave the id of a thread of another tree work
+		x.send(actor.Address{ID: x.env.From, Host: true}, actor.LaneHost, KindStopped, "", &Stopped{Cascade: s.Cascade, Status: h.status()})
+		return
+	}
 	for _, f := range s.Floors {
 		h.floor(f)
 	}

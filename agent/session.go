@@ -49,6 +49,9 @@ func (x *turn) open(opener Opener, task bool) {
 
 func (x *turn) notice(open bool) {
 	n := Notice{Lineage: x.head.Lineage, Session: x.head.Session, Open: open}
+	if !open {
+		n.Loose, x.head.Loose = x.head.Loose, nil
+	}
 	x.effect(actor.Effect{Kind: actor.EffectNotice, To: x.hostOf(), Lane: actor.LaneHost, Name: KindNotice, Body: Pack(&n)})
 }
 
@@ -172,6 +175,9 @@ func (x *turn) end(reason StopReason, result actor.Value, why string) {
 		if c.Job != 0 && !c.Done {
 			x.out.Abort = append(x.out.Abort, c.Job)
 		}
+		if c.Gives != "" && !c.Done {
+			h.Loose = append(h.Loose, c.Gives)
+		}
 		x.spill(c)
 	}
 	h.Open, h.Reason, h.Error, h.Result = false, reason, why, result
@@ -262,7 +268,7 @@ func (x *turn) complete(told bool) {
 		x.effect(actor.Effect{Kind: actor.EffectMail, To: actor.Address{ID: l.Parent()}, Name: fmt.Sprint(x.head.Session), Body: data})
 		return
 	}
-	x.send(actor.Address{ID: l.Parent()}, actor.LaneA, KindCompletion, "", end.completion(data))
+	x.send(actor.Address{ID: l.Parent()}, actor.LaneQueue, KindCompletion, "", end.completion(data))
 }
 
 // around encodes resp, by which id told its end, as an owner gets it.

@@ -38,8 +38,8 @@ func show(t *Thread, turn *actor.Turn) string {
 			}
 		}
 	}
-	if !turn.Wake.IsZero() {
-		line("wake at  %s", since(turn.Wake.UnixMicro()))
+	if wake := t.Wake(); !wake.IsZero() {
+		line("wake at  %s", since(wake.UnixMicro()))
 	}
 	line("%s", state(t))
 	return b.String()

@@ -51,8 +51,9 @@ type head struct {
 	Opened     []actor.ID // threads that were given work in the session
 	Unseen     int        // messages not yet shown, of those that open a session
 	Progress   string
-	Ending     bool // the session ended, and not everyone has been told
-	Told       bool // the parent thread was told, as one who waited
+	Loose      []actor.ID // for the notice of the end
+	Ending     bool       // the session ended, and not everyone has been told
+	Told       bool       // the parent thread was told, as one who waited
 }
 
 // A call is a tool call under way.
@@ -61,6 +62,7 @@ type call struct {
 	Key   string // unique in the life of the thread: answers name it
 	Name  string
 	Job   uint64     // the job that carries it out, or 0
+	Gives actor.ID   // the thread that it gives work to, or ""
 	Body  []byte     // what that job is given
 	Waits []actor.ID // threads whose end it waits for
 	Need  int        // how many of them have to complete

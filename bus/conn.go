@@ -153,6 +153,10 @@ func (c *Conn) openJetStream(s natscontext.Settings) (err error) {
 // MaxPayload is the largest message, headers included, that the server takes.
 func (c *Conn) MaxPayload() int64 { return c.NC.MaxPayload() }
 
+// Closed reports whether the connection is gone for good: it was closed, here or by the server, and does not
+// reconnect.
+func (c *Conn) Closed() bool { return c.NC.IsClosed() }
+
 // Close flushes what was published, for at most a second, and closes the connection.
 func (c *Conn) Close() {
 	if c.NC.IsConnected() {

@@ -180,8 +180,15 @@ func (s *sender) fail(err error, lost func(*ack) bool) {
 // disconnected fails what was published on a connection that is lost: the acknowledgements will not
 // come on another. NATS tells of the loss at some time after it; the next life may have begun.
 func (s *sender) disconnected() {
-	now, gone := s.nc.Stats().Reconnects, !s.nc.IsConnected()
-	s.fail(nats.ErrDisconnected, func(a *ack) bool { return gone || a.life < now })
+	lost := s.nc.Stats().Reconnects
+	down := !s.nc.IsConnected()
+	now := s.nc.Stats().Reconnects
+	if lost != now || !down {
+		lost = now - 1
+	}
+	if lost <= now {
+		s.fail(nats.ErrDisconnected, func(a *ack) bool { return a.life <= lost })
+	}
 }
 
 // An ack is a publish under way.

@@ -12,7 +12,7 @@ import (
 func (c *cell) busy() (pin uint64, yes bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.pin, c.owed || len(c.jobs)+len(c.timers) > 0
+	return c.pin, c.owed || c.wake != nil || len(c.jobs)+len(c.timers) > 0
 }
 
 // over ends what the envelopes of a batch were the answers to.
@@ -50,7 +50,7 @@ func (c *cell) fired(name string, body []byte) {
 
 // relax notes that the actor is no longer busy, if so. The caller holds c.mu.
 func (c *cell) relax() {
-	if !c.owed && len(c.jobs)+len(c.timers) == 0 {
+	if !c.owed && c.wake == nil && len(c.jobs)+len(c.timers) == 0 {
 		c.pin = 0
 	}
 }

@@ -71,6 +71,11 @@ func (x *treeTurn) below(c *cascade) []actor.ID {
 			found[id] = true
 		}
 	}
+	for _, l := range x.head.Loose {
+		if l.Giver.Under(c.Target) {
+			found[l.ID] = true
+		}
+	}
 	if c.Terminate {
 		for _, k := range x.in.Tree {
 			if !k.Terminated && k.Under(c.Target) {
@@ -143,6 +148,7 @@ func (x *treeTurn) stopped(s *agent.Stopped) {
 	c := &x.head.Cascades[at]
 	id := x.env.From
 	c.Waiting--
+	x.heard(id)
 	if id == c.Target {
 		c.Status, c.Changed = s.Status, c.Changed || s.Changed
 	}

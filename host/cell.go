@@ -40,6 +40,7 @@ type cell struct {
 	again   bool             // a turn is due without envelopes
 	gone    bool             // evicted or closed
 	single  bool             // decide one message at a time
+	good    int              // turns that were recorded since
 	idle    time.Time        // since when there is nothing to do
 	ended   chan struct{}    // closed when the last turn has ended, once gone
 	jobs    map[uint64]context.CancelFunc
@@ -220,10 +221,10 @@ func (c *cell) run() {
 // and recorded first, and both are sent together. batches gets what was taken in addition.
 func (c *cell) turns(ctx context.Context, batches *[][]actor.Envelope) error {
 	batch := (*batches)[0]
-	if err := c.load(ctx); err != nil {
-		if errors.Is(err, actor.NotFound) {
-			return c.bounce(ctx, batch)
-		}
+	switch err := c.load(ctx); {
+	case err == errNoThread:
+		return c.bounce(ctx, batch)
+	case err != nil:
 		return err
 	}
 	for {
@@ -251,9 +252,11 @@ func (c *cell) turns(ctx context.Context, batches *[][]actor.Envelope) error {
 // turn decides and records a batch, and whatever the machine goes on with by itself. It reports whether
 // jobs were started.
 func (c *cell) turn(ctx context.Context, batch []actor.Envelope) (jobs bool, err error) {
-	fresh, replays, err := c.sift(ctx, batch)
-	if err != nil {
-		return false, err
+	fresh, replays := batch, []actor.Effect(nil)
+	if c.poison.of(batch) == "" {
+		if fresh, replays, err = c.sift(ctx, batch); err != nil {
+			return false, c.hopeless(batch, err)
+		}
 	}
 	for more := c.due(fresh, replays); more; fresh, replays = nil, nil {
 		turn, err := c.decide(ctx, fresh)
@@ -311,15 +314,23 @@ func (c *cell) due(fresh []actor.Envelope, replays []actor.Effect) bool {
 	return fence || len(fresh)+len(replays) > 0
 }
 
+// hopeless makes a suspect of a batch that asks for what can never be looked up.
+func (c *cell) hopeless(batch []actor.Envelope, err error) error {
+	if passing(err) {
+		return err
+	}
+	return c.suspect(batch, actor.KindOf(err), err.Error(), maxPanics)
+}
+
 // decide asks the machine. A batch that makes it panic is decided again one by one; an envelope that
 // does so three times is a dead letter, and fails what it met.
 func (c *cell) decide(ctx context.Context, batch []actor.Envelope) (turn actor.Turn, err error) {
 	in := actor.Input{Now: time.Now(), Batch: batch}
-	if err := c.p.h.lookUp(ctx, c.addr, c.machine.Needs(batch), &in); err != nil {
-		return turn, err
-	}
 	if why := c.poison.of(batch); why != "" {
 		return c.deadLetter(in, why), nil
+	}
+	if err := c.p.h.lookUp(ctx, c.addr, c.machine.Needs(batch), &in); err != nil {
+		return turn, c.hopeless(batch, err)
 	}
 	defer func() {
 		if r := recover(); r != nil {
@@ -385,7 +396,7 @@ func (c *cell) record(ctx context.Context, batch []actor.Envelope, turn *actor.T
 		c.ledger.answered(a.Key)
 	}
 	c.history.add(turn.Entries)
-	c.poison.clear()
+	c.wellDone()
 	return r, nil
 }
 

@@ -19,8 +19,10 @@ import (
 // maxAwait is how long a request may wait that asks for no limit.
 const maxAwait = 10 * time.Minute
 
-// doorWorkers bounds the requests that need more than one message to be sent.
-const doorWorkers = 256
+const (
+	doorWorkers = 256  // requests at a time that need more than one message to be sent
+	doorGathers = 1024 // awaits for several at a time
+)
 
 // A visit is one request at the door.
 type visit struct {
@@ -34,6 +36,7 @@ type visit struct {
 // serveDoor answers A2E requests until ctx ends.
 func (h *Host) serveDoor(ctx context.Context) error {
 	workers := make(chan struct{}, doorWorkers)
+	gathers := make(chan struct{}, doorGathers)
 	return h.Conn.ServeA2E(ctx, h.Names, h.Version, func() { close(h.open) }, func(r bus.Request) {
 		v := &visit{h: h, caller: r.Agent, reply: r.Reply}
 		req, err := a2e.Decode(r.Data)
@@ -49,7 +52,7 @@ func (h *Host) serveDoor(ctx context.Context) error {
 			return
 		}
 		if m, ok := req.(*a2e.AwaitReq); ok && m.Mode != "" {
-			h.background.Go(func() { v.serve(ctx, req) }) // it takes as long as what it waits for
+			v.serveGather(ctx, m, gathers)
 			return
 		}
 		workers <- struct{}{}
@@ -74,6 +77,19 @@ func quick(req a2e.Request, r bus.Request) bool {
 		return m.FromSubagentID == r.Agent && m.ToSubagentID != r.Agent
 	}
 	return false
+}
+
+// serveGather serves an await for several, which takes as long as what it waits for.
+func (v *visit) serveGather(ctx context.Context, m *a2e.AwaitReq, gathers chan struct{}) {
+	select {
+	case gathers <- struct{}{}:
+		v.h.background.Go(func() {
+			defer func() { <-gathers }()
+			v.serve(ctx, m)
+		})
+	default:
+		v.fail(&actor.Error{Kind: actor.QuotaExceeded, Err: fmt.Errorf("%d awaits for several are under way here", doorGathers)})
+	}
 }
 
 func (v *visit) serve(ctx context.Context, req a2e.Request) {
@@ -221,7 +237,7 @@ func (v *visit) delegate(ctx context.Context, m *a2e.DelegateReq) error {
 		return err
 	}
 	body := agent.Delegate{Name: m.Task.Name, Task: task}
-	return v.send(ctx, v.h.Names.Inbox(m.SubagentID, actor.LaneA, v.caller), v.caller, agent.KindDelegate, m, &body)
+	return v.send(ctx, v.h.Names.Inbox(m.SubagentID, actor.LaneQueue, v.caller), v.caller, agent.KindDelegate, m, &body)
 }
 
 func (v *visit) message(ctx context.Context, m *a2e.MessageReq) error {
@@ -246,7 +262,7 @@ func (v *visit) message(ctx context.Context, m *a2e.MessageReq) error {
 		return err
 	}
 	body := agent.Message{Root: caller.Root(), Type: m.Message.Type, Content: content}
-	return v.send(ctx, v.h.Names.Inbox(m.ToSubagentID, actor.LaneA, m.FromSubagentID), m.FromSubagentID, agent.KindMessage, m, &body)
+	return v.send(ctx, v.h.Names.Inbox(m.ToSubagentID, actor.LaneQueue, m.FromSubagentID), m.FromSubagentID, agent.KindMessage, m, &body)
 }
 
 // mail delivers a message to the agent outside that is the root.
@@ -290,5 +306,5 @@ func (v *visit) await(ctx context.Context, m *a2e.AwaitReq) error {
 		return v.gather(ctx, m, wait)
 	}
 	body := agent.Await{Until: time.Now().Add(wait).UnixMicro()}
-	return v.send(ctx, v.h.Names.Inbox(m.SubagentID, actor.LaneA, v.caller), v.caller, agent.KindAwait, nil, &body)
+	return v.send(ctx, v.h.Names.Inbox(m.SubagentID, actor.LaneQueue, v.caller), v.caller, agent.KindAwait, nil, &body)
 }

@@ -54,7 +54,7 @@ func (c *cell) start(turn *actor.Turn, first uint64) {
 	for _, t := range turn.Timers {
 		c.arm(t)
 	}
-	c.alarm(turn.Wake)
+	c.alarm(c.machine.Wake())
 }
 
 func (c *cell) owe() {

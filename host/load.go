@@ -12,6 +12,9 @@ import (
 	"github.com/troupehq/troupe/store"
 )
 
+// errNoThread says that a thread has no journal: nobody has ever been born under its id.
+var errNoThread = errors.New("there is no such thread")
+
 // load activates the actor: it reads the last record, and for a host the records since the table was
 // last whole. An actor that may not have sent its last record sends it again, and goes on with
 // its jobs and timers.
@@ -25,6 +28,9 @@ func (c *cell) load(ctx context.Context) error {
 		c.seq, c.base, c.rev, c.cursor, c.redrive = 0, 0, 0, actor.Cursor{}, false
 		c.ledger, c.kept = newLedger(0, true), kept{}
 		return nil
+	}
+	if errors.Is(err, actor.NotFound) {
+		return errNoThread
 	}
 	if err != nil {
 		return err
@@ -58,6 +64,9 @@ func (c *cell) load(ctx context.Context) error {
 		c.resume()
 	}
 	c.machine = machine
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.alarm(machine.Wake())
 	return nil
 }
 

@@ -58,6 +58,10 @@ func (h *Host) serveMembership(ctx context.Context) error {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
 	for {
+		if h.Conn.Closed() {
+			h.leave()
+			return &actor.Error{Op: "host.Serve", Kind: actor.Unavailable, Err: errors.New("the connection is closed for good")}
+		}
 		if err := h.round(ctx, seen); err != nil && ctx.Err() == nil {
 			h.Log.Warn().Err(err).Msg("membership: will try again")
 		}

@@ -14,8 +14,10 @@ import (
 const (
 	maxStragglers = 1000   // that a lease lists
 	maxInFlight   = 65_536 // messages of a partition that are read and not settled
-	idleAfter     = 5 * time.Second
-	lookEvery     = 5 * time.Second
+
+	maxBytesInFlight = 64 << 20 // of them
+	idleAfter        = 5 * time.Second
+	lookEvery        = 5 * time.Second
 )
 
 // A partition is this process's share of the inbox while it holds the lease.
@@ -37,6 +39,7 @@ type partition struct {
 	mu     sync.Mutex
 	room   sync.Cond // of inflight
 	slots  []slot    // messages in flight, by sequence
+	bytes  int       // of them
 	base   uint64    // everything up to it is settled, unless slots says otherwise
 	cells  map[actor.Address]*cell
 	closed bool
@@ -44,8 +47,9 @@ type partition struct {
 
 // A slot is a message in flight: left counts its envelopes that are not settled.
 type slot struct {
-	seq  uint64
-	left int
+	seq   uint64
+	left  int
+	bytes int
 }
 
 func newPartition(h *Host, n int, lease store.Lease, rev uint64) *partition {
@@ -92,17 +96,18 @@ func (p *partition) deliver(d bus.Delivery) {
 		return
 	}
 	p.mu.Lock()
-	for len(p.slots) >= maxInFlight && !p.closed {
+	for (len(p.slots) >= maxInFlight || p.bytes >= maxBytesInFlight) && !p.closed {
 		p.room.Wait()
 	}
-	p.slots = append(p.slots, slot{d.Seq, len(envs)})
+	p.slots = append(p.slots, slot{d.Seq, len(envs), len(d.Data)})
+	p.bytes += len(d.Data)
 	p.mu.Unlock()
 	p.push(actor.Address{ID: d.To, Host: d.Lane == actor.LaneHost}, envs)
 }
 
 // push puts envelopes into the mailbox of a.
 func (p *partition) push(a actor.Address, envs []actor.Envelope) {
-	for !p.cell(a).push(envs) { // the cell was evicted meanwhile: take the next one
+	for p.ctx.Err() == nil && !p.cell(a).push(envs) { // the cell was evicted meanwhile: take the next one
 	}
 }
 
@@ -126,6 +131,7 @@ func (p *partition) settled(seq uint64, n int) {
 	free := 0
 	for free < len(p.slots) && p.slots[free].left <= 0 {
 		p.base = p.slots[free].seq
+		p.bytes -= p.slots[free].bytes
 		free++
 	}
 	if free > 0 {

@@ -8,10 +8,14 @@ import (
 	"github.com/troupehq/troupe/agent"
 )
 
-// maxPanics is how often one envelope may make a decision panic before it is a dead letter.
-const maxPanics = 3
+const (
+	maxPanics  = 3  // that one message may cause, before it is a dead letter
+	goodTurns  = 16 // after which a cell that decided messages one by one takes batches again
+	bareWeight = 2 * maxPanics
+)
 
-// A poison counts what went wrong with an envelope that can't be decided.
+// A poison counts what went wrong with an inbox message that can't be decided. The envelopes of one message
+// stand or fall together.
 type poison struct {
 	seq   uint64
 	id    actor.EnvelopeID
@@ -20,9 +24,9 @@ type poison struct {
 	why   string
 }
 
-// of says why the batch, which is one envelope or none, is not to be decided; "" if it is.
+// of says why the batch, which is one message or nothing, is not to be decided; "" if it is.
 func (p *poison) of(batch []actor.Envelope) string {
-	if p.count < maxPanics || len(batch) > 1 || !p.is(batch) {
+	if p.count < maxPanics || !oneMessage(batch) || !p.is(batch) {
 		return ""
 	}
 	return p.why
@@ -37,17 +41,22 @@ func (p *poison) is(batch []actor.Envelope) bool {
 
 func (p *poison) clear() { *p = poison{} }
 
-// suspect notes that batch could not be decided or recorded. One of several envelopes is found by
+// oneMessage reports whether all of a batch came in one message.
+func oneMessage(batch []actor.Envelope) bool {
+	return len(batch) <= 1 || batch[0].Seq != 0 && batch[0].Seq == batch[len(batch)-1].Seq
+}
+
+// suspect notes that batch could not be decided or recorded. One of several messages is found by
 // deciding them one by one.
 func (c *cell) suspect(batch []actor.Envelope, kind actor.Kind, why string, weight int) error {
 	c.mu.Lock()
-	c.single = true
+	c.single, c.good = true, 0
 	c.mu.Unlock()
-	if len(batch) > 1 {
+	if !oneMessage(batch) {
 		return errors.New(why)
 	}
 	p := poison{kind: kind, why: why}
-	if len(batch) == 1 {
+	if len(batch) > 0 {
 		p.seq, p.id = batch[0].Seq, batch[0].ID
 	}
 	if c.poison.is(batch) {
@@ -58,22 +67,37 @@ func (c *cell) suspect(batch []actor.Envelope, kind actor.Kind, why string, weig
 	return errors.New(why)
 }
 
-// deadLetter gives up on the one envelope of the batch: it goes to the dead letters, what it met fails,
-// and whoever asked is told. A body that would make this record too large as well is left out.
+// deadLetter gives up on the message of the batch: it goes to the dead letters, what it met fails, and
+// whoever asked is told. A message from outside fails nothing but itself. If even the record of that is too
+// large, only that the message was taken is recorded.
 func (c *cell) deadLetter(in actor.Input, why string) actor.Turn {
-	turn := c.machine.Fail(in, string(c.poison.kind)+": "+why)
-	if len(in.Batch) == 1 {
-		e := &in.Batch[0]
+	var turn actor.Turn
+	if len(in.Batch) == 0 || in.Batch[0].Lane != actor.LaneA && in.Batch[0].Lane != actor.LaneB {
+		turn = c.machine.Fail(in, string(c.poison.kind)+": "+why)
+	}
+	if c.poison.count >= bareWeight {
+		c.p.h.Log.Error().Str("actor", c.addr.String()).Str("why", why).Msg("a message is dropped: there is no room to say more of it")
+		return turn
+	}
+	for i := range in.Batch {
+		e := &in.Batch[i]
 		dead := actor.Effect{Kind: actor.EffectDead, To: c.addr, Name: why, Body: e.Body}
-		if len(dead.Body) > actor.MaxInline {
+		if len(dead.Body) > actor.MaxInline/len(in.Batch) {
 			dead.Body = nil
 		}
 		turn.Effects = append(turn.Effects, dead)
 		err := &actor.Error{ID: c.addr.ID, Kind: c.poison.kind, Err: errors.New(why)}
 		agent.Reply(&turn, e, a2e.NewError(agent.RequestOf(e.Asker), in.Now, err), false)
 	}
-	c.mu.Lock()
-	c.single = false
-	c.mu.Unlock()
 	return turn
+}
+
+// wellDone notes a turn that was recorded: after some of them batches are taken again.
+func (c *cell) wellDone() {
+	c.poison.clear()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.good++; c.good >= goodTurns {
+		c.single = false
+	}
 }

@@ -35,8 +35,13 @@ type write struct {
 // are acknowledged before the next begins. It returns only when everything is sent, or with ctx's error.
 // What can never be sent is a dead letter.
 func (c *cell) sendAll(ctx context.Context) error {
-	for _, stage := range []func() []write{c.births, c.facts, c.messages} {
+	for _, stage := range []func() []write{c.births, c.facts} {
 		if err := c.flush(ctx, stage()); err != nil {
+			return err
+		}
+	}
+	for _, round := range c.messages() {
+		if err := c.flush(ctx, round); err != nil {
 			return err
 		}
 	}
@@ -249,15 +254,18 @@ type over struct {
 // Wait gives the outcome.
 func (o over) Wait(context.Context) (uint64, error) { return o.seq, o.err }
 
+// maxBundle is how many bytes of envelopes go in one message.
+const maxBundle = 512 << 10
+
 // messages are the writes of the second stage. Envelopes for one lane of one inbox go in one message,
-// so that none can overtake another.
-func (c *cell) messages() []write {
+// so that none can overtake another; what does not fit goes in a later round.
+func (c *cell) messages() [][]write {
 	type route struct {
 		to   actor.Address
 		lane actor.Lane
 	}
 	var (
-		writes []write
+		rounds = make([][]write, 1)
 		order  []route
 		groups = map[route][]actor.Envelope{}
 	)
@@ -271,7 +279,7 @@ func (c *cell) messages() []write {
 			groups[to] = append(groups[to], c.envelope(r, e))
 		case actor.EffectMail:
 			subject := c.p.h.Names.Mail(e.To.ID, c.addr.ID, e.Name)
-			writes = append(writes, write{
+			rounds[0] = append(rounds[0], write{
 				what: e.Body,
 				try:  func() actor.Ack { return c.p.h.Conn.SendExpect(subject, 0, e.Body) },
 				done: already,
@@ -281,15 +289,32 @@ func (c *cell) messages() []write {
 				c.p.h.reply(e.Name, e.Body)
 			}
 		case actor.EffectDead:
-			writes = append(writes, write{try: func() actor.Ack { return c.p.h.deadLetter(e.To.ID, e.Name, "", e.Body) }})
+			rounds[0] = append(rounds[0], write{try: func() actor.Ack { return c.p.h.deadLetter(e.To.ID, e.Name, "", e.Body) }})
 		}
 	}
 	for _, to := range order {
 		subject := c.p.h.Names.Inbox(to.to.ID, to.lane, c.addr.ID)
-		data := seal(groups[to])
-		writes = append(writes, write{what: data, try: func() actor.Ack { return c.p.h.Conn.Send(subject, data) }})
+		for n, envs := range bundles(groups[to]) {
+			data := seal(envs)
+			if n == len(rounds) {
+				rounds = append(rounds, nil)
+			}
+			rounds[n] = append(rounds[n], write{what: data, try: func() actor.Ack { return c.p.h.Conn.Send(subject, data) }})
+		}
 	}
-	return writes
+	return rounds
+}
+
+// bundles cuts envelopes into messages.
+func bundles(envs []actor.Envelope) (cut [][]actor.Envelope) {
+	from, size := 0, 0
+	for i := range envs {
+		if size += len(envs[i].Body); i > from && size > maxBundle {
+			cut = append(cut, envs[from:i])
+			from, size = i, len(envs[i].Body)
+		}
+	}
+	return append(cut, envs[from:])
 }
 
 // effects walks through the effects of the unsent records that are of one of the kinds, or through all.
@@ -319,6 +344,10 @@ func (c *cell) envelope(r recorded, e *actor.Effect) actor.Envelope {
 
 // reply publishes an answer. Whoever asked may be gone, or the connection: then there is nobody to tell.
 func (h *Host) reply(subject string, data []byte) {
+	if err := h.Names.ReplyAllowed(subject); err != nil {
+		h.Log.Warn().Err(err).Msg("an answer is wanted where none may go")
+		return
+	}
 	if err := h.Conn.Publish(subject, data); err != nil {
 		h.Log.Debug().Err(err).Str("reply", subject).Msg("an answer was not sent")
 	}

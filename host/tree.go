@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
@@ -45,6 +46,7 @@ type treeHead struct {
 	Born     uint64 // threads spawned so far
 	Last     uint64 // the last cascade's number
 	Cascades []cascade
+	Loose    []loose
 	Jobs     uint64
 	Merges   []merging
 }
@@ -99,6 +101,9 @@ func (t *Tree) Outstanding() ([]actor.Job, []actor.Timer) {
 	}
 	return jobs, nil
 }
+
+// Wake is never.
+func (t *Tree) Wake() time.Time { return time.Time{} }
 
 // RegistryEntry is nothing: a host actor is not in the registry.
 func (t *Tree) RegistryEntry(uint64) ([]byte, actor.Lineage) { return nil, actor.Lineage{} }
@@ -215,8 +220,28 @@ func (x *treeTurn) refuse(err *actor.Error) {
 	x.reply(a2e.NewError(agent.RequestOf(x.env.Asker), x.in.Now, err), false)
 }
 
+// A loose thread was given work by a session that ended before it heard whether the work was taken. The
+// thread may open a session any moment; a cascade over the giver has to stop it as well.
+type loose struct {
+	ID    actor.ID
+	Giver actor.Lineage
+}
+
+// maxLoose is how many loose threads are remembered; the oldest are forgotten first.
+const maxLoose = 1024
+
+// heard notes that a loose thread has spoken: from then on its notices tell of it.
+func (x *treeTurn) heard(id actor.ID) {
+	x.head.Loose = slices.DeleteFunc(x.head.Loose, func(l loose) bool { return l.ID == id })
+}
+
 // notice takes the word of a thread that a session was opened or ended.
 func (x *treeTurn) notice(n *agent.Notice) {
+	x.heard(n.Lineage.ID)
+	for _, id := range n.Loose {
+		x.head.Loose = append(x.head.Loose, loose{id, n.Lineage})
+	}
+	x.head.Loose = x.head.Loose[max(0, len(x.head.Loose)-maxLoose):]
 	m := x.members[n.Lineage.ID]
 	if n.Open {
 		x.live(&member{Lineage: n.Lineage, Session: n.Session})

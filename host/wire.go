@@ -2,6 +2,7 @@ package host
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/troupehq/troupe/actor"
@@ -12,22 +13,13 @@ import (
 // kindBundle is an envelope that holds several others, which belong together in one inbox message.
 const kindBundle = "bundle"
 
-// A message in an inbox is an envelope of ours, whose first byte is that of a msgpack array, or JSON from
-// outside, whose first byte is ASCII.
-func isEnvelope(data []byte) bool { return len(data) > 0 && data[0] >= 0x80 }
+// maxType is how many bytes the type of a message may have.
+const maxType = 1024
 
-// laneKinds are the kinds that may come on the lanes that outsiders may be allowed to publish to. On
-// these the sender is who the subject says, whatever the envelope claims.
-var laneKinds = map[string]bool{
-	agent.KindDelegate:   true,
-	agent.KindMessage:    true,
-	agent.KindAwait:      true,
-	agent.KindCompletion: true,
-}
-
-// open reads the envelopes of an inbox message.
+// open reads the envelopes of an inbox message. Lanes a and b are open to outsiders and carry JSON; the
+// others are the runtime's own and carry envelopes, which nobody else may be permitted to publish.
 func open(d bus.Delivery) ([]actor.Envelope, error) {
-	if !isEnvelope(d.Data) {
+	if d.Lane == actor.LaneA || d.Lane == actor.LaneB {
 		return outside(d)
 	}
 	var env actor.Envelope
@@ -41,29 +33,18 @@ func open(d bus.Delivery) ([]actor.Envelope, error) {
 			return nil, err
 		}
 	}
-	queued := d.Lane == actor.LaneA || d.Lane == actor.LaneB
-	for i := range envs {
-		e := &envs[i]
-		e.Seq, e.Lane, e.At = d.Seq, d.Lane, d.Time
-		if !queued {
-			continue
-		}
-		e.From = d.From
-		if !laneKinds[e.Kind] {
-			return nil, fmt.Errorf("no envelope of kind %q is taken on lane %s", e.Kind, d.Lane)
-		}
-	}
 	if len(envs) == 0 {
-		return nil, fmt.Errorf("a bundle without envelopes")
+		return nil, errors.New("a bundle without envelopes")
+	}
+	for i := range envs {
+		envs[i].Seq, envs[i].Lane, envs[i].At = d.Seq, d.Lane, d.Time
 	}
 	return envs, nil
 }
 
-// outside reads a message that somebody published to the inbox: {"content": any JSON, "type": text}.
+// outside reads a message that somebody published to the inbox: {"content": any JSON, "type": text}. The
+// sender is who the subject says.
 func outside(d bus.Delivery) ([]actor.Envelope, error) {
-	if d.Lane != actor.LaneA && d.Lane != actor.LaneB {
-		return nil, fmt.Errorf("lane %s takes no messages from outside", d.Lane)
-	}
 	var m struct {
 		Type    string          `json:"type"`
 		Content json.RawMessage `json:"content"`
@@ -71,8 +52,11 @@ func outside(d bus.Delivery) ([]actor.Envelope, error) {
 	if err := json.Unmarshal(d.Data, &m); err != nil {
 		return nil, fmt.Errorf("not a message {\"content\": …}: %w", err)
 	}
-	if m.Content == nil {
-		return nil, fmt.Errorf("content is required")
+	switch {
+	case m.Content == nil:
+		return nil, errors.New("content is required")
+	case len(m.Type) > maxType:
+		return nil, fmt.Errorf("type has more than %d bytes", maxType)
 	}
 	body := agent.Message{Type: m.Type, Content: actor.Value{JSON: m.Content}, Opens: true}
 	return []actor.Envelope{{

@@ -11,11 +11,21 @@ import (
 // refusals are the errors that a sound request may get in this load.
 var refusals = []actor.Kind{actor.QuotaExceeded, actor.Conflict, actor.ThreadTerminated, actor.DepthExceeded}
 
-// done reports whether an answer says that something was done, which a later answer may not take back.
-func done(m a2e.Message) bool {
+// final reports whether an answer is the one that a request has for good, however often it is made. Errors
+// are not: most of them say that the same request may succeed later.
+func final(m a2e.Message) bool {
 	switch m := m.(type) {
-	case *a2e.SpawnResp, *a2e.MergeResp:
+	case *a2e.SpawnResp, *a2e.MergeResp, *a2e.DelegateResp:
 		return true
+	case *a2e.MessageResp:
+		return m.Delivered
+	}
+	return false
+}
+
+// accepted reports whether the first answer says that something was done.
+func (c *call) accepted() bool {
+	switch m := c.answers[0].(type) {
 	case *a2e.DelegateResp:
 		return m.Accepted
 	case *a2e.MessageResp:
@@ -24,12 +34,9 @@ func done(m a2e.Message) bool {
 	return false
 }
 
-// accepted reports whether the first answer says that something was done.
-func (c *call) accepted() bool { return len(c.answers) > 0 && done(c.answers[0]) }
-
-// checkCalls: every request is answered in the end, as the protocol has it. One that carried an id and
-// did something has one answer, however often it was made.
-func (x *inspection) checkCalls(s *scene) {
+// checkCalls: every request is answered in the end, as the protocol has it, and has one answer for all its
+// tries.
+func (x *inspection) checkCalls() {
 	for _, c := range x.calls {
 		if len(c.answers) == 0 {
 			x.violation("every request is answered", "%s", c)
@@ -45,12 +52,12 @@ func (x *inspection) checkCalls(s *scene) {
 				x.violation("sound requests are not refused", "%s\n   %s", c, c.raw[i])
 			}
 			switch {
-			case done(m) && first < 0:
+			case final(m) && first < 0:
 				first = i
-			case done(m) && c.raw[i] != c.raw[first]:
+			case final(m) && c.raw[i] != c.raw[first]:
 				x.violation("a request has one answer", "%s\n   %s\n   %s", c, brief(c.raw[first]), brief(c.raw[i]))
-			case first >= 0 && !done(m):
-				x.violation("what was done is not taken back", "%s\n   %s\n   %s", c, brief(c.raw[first]), brief(c.raw[i]))
+			case first >= 0 && !final(m):
+				x.violation("what was answered is not taken back", "%s\n   %s\n   %s", c, brief(c.raw[first]), brief(c.raw[i]))
 			}
 		}
 	}
@@ -63,7 +70,8 @@ func (x *inspection) mayRefuse(c *call, e *a2e.Error) bool {
 	return slices.Contains(refusals, e.Code)
 }
 
-// checkSpawns: one child for each name, in the place that was asked for; none where the answer was no.
+// checkSpawns: one child for each name, in the place that was asked for. None where the answer was no, unless
+// another try of the same request came through: an error asks for one.
 func (x *inspection) checkSpawns() {
 	byName := map[string][]*life{}
 	for _, l := range x.inOrder() {
@@ -82,7 +90,7 @@ func (x *inspection) checkSpawns() {
 		lives := byName[req.Agent.Name]
 		resp, ok := c.answers[0].(*a2e.SpawnResp)
 		switch {
-		case !ok && len(lives) > 0 && !(x.late && c.tries > 1):
+		case !ok && len(lives) > 0 && c.tries == 1:
 			x.violation("a refused spawn leaves no child", "%s exists: %s", lives[0].id, c)
 		case ok && (len(lives) == 0 || lives[0].id != resp.SubagentID):
 			x.violation("a spawn that was answered has its child", "%s", c)
@@ -118,7 +126,7 @@ func (x *inspection) checkTasks() {
 		}
 		places := taken[req.Task.Name]
 		switch {
-		case !c.accepted() && len(places) > 0 && !(x.late && c.tries > 1):
+		case !c.accepted() && len(places) > 0 && (c.tries == 1 || final(c.answers[0])):
 			x.violation("a refused task is not taken", "%s has it in session %d: %s", places[0].l.id, places[0].session, c)
 		case c.accepted() && (len(places) == 0 || places[0].l.id != req.SubagentID):
 			x.violation("an accepted task is not lost", "%s", c)
@@ -164,7 +172,7 @@ func (x *inspection) checkNotes() {
 			x.t.Fatal(err)
 		}
 		there := slices.Contains(seen[route{c.agent, n.Worker, req.ToSubagentID}], n.N)
-		if c.accepted() != there && !(x.late && c.tries > 1 && there) {
+		if _, said := c.answers[0].(*a2e.MessageResp); c.accepted() != there && (said || c.tries == 1) {
 			x.violation("a message is there when the answer says so", "it is %v that it is there: %s", there, c)
 		}
 	}

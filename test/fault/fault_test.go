@@ -23,7 +23,6 @@ type scene struct {
 	store *store.Store
 	names subjects.Names
 	book  *book
-	late  bool // a try may be carried out long after a later one was answered
 }
 
 func newScene(t *testing.T) *scene {
@@ -194,7 +193,6 @@ func (s *scene) moves(member string) {
 func TestHoldHost(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.late = true
 	_, hosts := s.fleet()
 	s.run(func(ctx context.Context) {
 		for pause(ctx, s.between(100*time.Millisecond, 2*time.Second)) {

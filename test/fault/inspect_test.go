@@ -45,7 +45,6 @@ type inspection struct {
 	entries map[actor.ID]agent.Entry
 	raw     map[actor.ID]string // registry entries as they are
 	keys    map[string][]byte
-	late    bool           // a try may be carried out long after a later one was answered
 	wrong   map[string]int // violations by rule
 }
 
@@ -60,11 +59,11 @@ func (x *inspection) violation(rule, format string, args ...any) {
 func (s *scene) inspect() {
 	s.t.Helper()
 	x := &inspection{
-		t: s.t, late: s.late, calls: s.book.all(), lives: map[actor.ID]*life{}, hosts: map[actor.ID][]stored{}, mail: map[string][]byte{},
+		t: s.t, calls: s.book.all(), lives: map[actor.ID]*life{}, hosts: map[actor.ID][]stored{}, mail: map[string][]byte{},
 		entries: map[actor.ID]agent.Entry{}, raw: map[actor.ID]string{}, keys: map[string][]byte{}, wrong: map[string]int{},
 	}
 	records := x.read(s)
-	x.checkCalls(s)
+	x.checkCalls()
 	x.checkSpawns()
 	x.checkTasks()
 	x.checkNotes()
