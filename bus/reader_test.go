@@ -286,9 +286,10 @@ func TestReaderServerRestart(t *testing.T) {
 		if round == 0 {
 			rd.inOrder(t, 0, 500) // later rounds restart with deliveries still under way
 		}
+		lives := r.conn.NC.Stats().Reconnects
 		r.srv.Stop(t)
 		r.srv.Restart(t)
-		natstest.Await(t, "the connection is back", func() bool { return r.conn.NC.IsConnected() })
+		natstest.Await(t, "the connection is back", func() bool { return r.conn.NC.IsConnected() && r.conn.NC.Stats().Reconnects > lives })
 	}
 	for range 500 {
 		r.send(t, "sub_1", fmt.Sprint(sent))

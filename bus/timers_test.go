@@ -99,9 +99,10 @@ func TestTimerRestart(t *testing.T) {
 	stored(t, timers.SetTimer("sub_1", "cleared", soon, []byte("never")))
 	stored(t, timers.SetTimer("sub_1", "kept", soon, []byte("1")))
 	stored(t, timers.ClearTimer("sub_1", "cleared"))
+	lives := r.conn.NC.Stats().Reconnects
 	r.srv.Stop(t)
 	r.srv.Restart(t)
-	natstest.Await(t, "the connection is back", func() bool { return r.conn.NC.IsConnected() })
+	natstest.Await(t, "the connection is back", func() bool { return r.conn.NC.IsConnected() && r.conn.NC.Stats().Reconnects > lives })
 	stored(t, timers.SetTimer("sub_1", "last", soon.Add(2*time.Second), []byte("2")))
 	rd = r.read(t, "sub_1", 0)
 	rd.inOrder(t, 1, 2)
