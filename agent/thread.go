@@ -51,6 +51,7 @@ type head struct {
 	Opened     []actor.ID // threads that were given work in the session
 	Unseen     int        // messages not yet shown, of those that open a session
 	Progress   string
+	Own        []byte     // the birth again, if it is small: then activation reads one record
 	Loose      []actor.ID // for the notice of the end
 	Ending     bool       // the session ended, and not everyone has been told
 	Told       bool       // the parent thread was told, as one who waited
@@ -87,6 +88,9 @@ func Born(b Birth, now int64) (actor.Record, error) {
 	return actor.Record{V: actor.RecordVersion, At: now, Head: Pack(&h), Delta: Pack(&b)}, nil
 }
 
+// maxOwn is how large a birth may be that stands in every record.
+const maxOwn = 1024
+
 // Load restores a thread from its last record, which has sequence seq, and from the birth, which is
 // nil when the last record is the birth.
 func Load(last *actor.Record, seq uint64, birth *actor.Record) (*Thread, error) {
@@ -94,19 +98,26 @@ func Load(last *actor.Record, seq uint64, birth *actor.Record) (*Thread, error) 
 	if err := Unpack(last.Head, &t.head); err != nil {
 		return nil, err
 	}
+	data := t.head.Own
 	if t.head.Birth == 0 {
 		t.head.Birth, birth = seq, last
 	}
-	if err := Unpack(birth.Delta, &t.birth); err != nil {
+	if data == nil {
+		data = birth.Delta
+	}
+	if err := Unpack(data, &t.birth); err != nil {
 		return nil, err
+	}
+	if len(data) <= maxOwn {
+		t.head.Own = data
 	}
 	return &t, nil
 }
 
-// BirthSeq reads from a record where the thread's birth stands; 0 if it is the birth itself.
+// BirthSeq reads from a record where the thread's birth stands that Load needs; 0 if it needs none.
 func BirthSeq(last *actor.Record) (uint64, error) {
 	var h head
-	if err := Unpack(last.Head, &h); err != nil {
+	if err := Unpack(last.Head, &h); err != nil || h.Own != nil {
 		return 0, err
 	}
 	return h.Birth, nil

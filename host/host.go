@@ -68,14 +68,15 @@ func (c *Config) validate() error {
 // A Host is one process of the fleet.
 type Host struct {
 	Config
-	notices  *notices
-	timers   bus.Timers
-	lineages lineages
-	births   births
-	slots    chan struct{} // one for each job that may run
-	ready    chan struct{}
-	open     chan struct{} // closed once the door is
-	isReady  sync.Once
+	notices   *notices
+	timers    bus.Timers
+	lineages  lineages
+	births    recent[actor.ID, store.Message] // made here, good for one activation
+	revisions recent[actor.ID, revision]      // of actors that may be out of memory now
+	slots     chan struct{}                   // one for each job that may run
+	ready     chan struct{}
+	open      chan struct{} // closed once the door is
+	isReady   sync.Once
 
 	mu        sync.Mutex
 	owned     map[int]*partition

@@ -122,25 +122,44 @@ func (k kept) next(turn *actor.Turn, isHost bool) kept {
 	return n
 }
 
-// seen reports whether the envelope was taken before.
-func (c *cell) seen(ctx context.Context, e *actor.Envelope) (bool, error) {
-	c.ledger.trim(c.seq)
-	t := actor.Taken{From: e.From, ID: e.ID}
-	if _, ok := c.ledger.taken[t]; ok {
-		return true, nil
-	}
-	if e.ID.J >= c.ledger.floor {
-		return false, nil
-	}
-	found := false
-	err := c.p.h.Store.Journal.Range(ctx, c.addr, e.ID.J+1, c.ledger.floor, func(m store.Message) error {
-		r, err := decodeRecord(m)
-		if err == nil {
-			found = found || slices.Contains(r.Took, t)
+// seen reports whether the envelope was taken before. reach has been called for its batch.
+func (l *ledger) seen(t actor.Taken) bool {
+	_, ok := l.taken[t]
+	return ok
+}
+
+// farther is by how much more than needed the ledger is extended, so that it is done seldom.
+const farther = 4096
+
+// reach makes the ledger know of every envelope of a batch whether it was taken: for ids below the floor it
+// reads the actor's journal down to the lowest, once, and lowers the floor.
+func (c *cell) reach(ctx context.Context, batch []actor.Envelope) error {
+	l := &c.ledger
+	l.trim(c.seq)
+	lowest := l.floor
+	for i := range batch {
+		if e := &batch[i]; !e.ID.IsZero() && e.Seq > *c.cursor.Of(e.Lane) {
+			lowest = min(lowest, e.ID.J)
 		}
-		return err
+	}
+	if lowest >= l.floor {
+		return nil
+	}
+	lowest -= min(lowest, farther)
+	err := c.p.h.Store.Journal.Range(ctx, c.addr, lowest+1, c.seq, func(m store.Message) error {
+		r, err := decodeRecord(m)
+		if err != nil {
+			return err
+		}
+		for _, t := range r.Took {
+			l.taken[t] = struct{}{}
+		}
+		return nil
 	})
-	return found, err
+	if err == nil {
+		l.floor = lowest
+	}
+	return err
 }
 
 // replay finds the answer to a request that was answered before: the same one again, or a conflict if

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/agent"
@@ -44,7 +43,10 @@ func (c *cell) load(ctx context.Context) error {
 		return err
 	}
 	c.seq, c.base, c.full, c.rev, c.cursor = last.Seq, r.Base, 0, r.Rev, r.Cursor
-	c.stale = c.stale || len(r.Unsent) > 0 || slices.ContainsFunc(r.Effects, func(e actor.Effect) bool { return e.Kind == actor.EffectRegistry })
+	c.stale = len(r.Unsent) > 0 || slices.ContainsFunc(r.Effects, func(e actor.Effect) bool { return e.Kind == actor.EffectRegistry })
+	if r, ok := c.p.h.revisions.take(c.addr.ID); ok && r.j >= last.Seq {
+		c.rev, c.stale = r.rev, false
+	}
 	if c.base == 0 && c.addr.Host {
 		c.base = last.Seq
 	}
@@ -95,44 +97,6 @@ func (c *cell) last(ctx context.Context) (store.Message, error) {
 		return m, nil
 	}
 	return c.p.h.Store.Journal.Last(ctx, c.addr)
-}
-
-// births holds the births that this process has made lately.
-type births struct {
-	mu         sync.Mutex
-	young, old map[actor.ID]store.Message
-}
-
-// maxBirths is how many births are held, twice.
-const maxBirths = 4096
-
-// age forgets the births of the time before the last call.
-func (b *births) age() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.young, b.old = nil, b.young
-}
-
-func (b *births) put(id actor.ID, m store.Message) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.young == nil || len(b.young) >= maxBirths {
-		b.young, b.old = map[actor.ID]store.Message{}, b.young
-	}
-	b.young[id] = m
-}
-
-// take gives a birth away: it is good for one activation.
-func (b *births) take(id actor.ID) (store.Message, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	m, ok := b.young[id]
-	if !ok {
-		m, ok = b.old[id]
-	}
-	delete(b.young, id)
-	delete(b.old, id)
-	return m, ok
 }
 
 // restore makes the machine from the last record.
@@ -192,6 +156,9 @@ func (c *cell) resume() {
 // sift drops the envelopes that were decided before and finds the answers to requests that were
 // answered before.
 func (c *cell) sift(ctx context.Context, batch []actor.Envelope) (fresh []actor.Envelope, replays []actor.Effect, err error) {
+	if err := c.reach(ctx, batch); err != nil {
+		return nil, nil, err
+	}
 	answers, err := c.lookUpAnswers(ctx, batch)
 	if err != nil {
 		return nil, nil, err
@@ -204,11 +171,7 @@ func (c *cell) sift(ctx context.Context, batch []actor.Envelope) (fresh []actor.
 			continue
 		}
 		if t := (actor.Taken{From: e.From, ID: e.ID}); !e.ID.IsZero() {
-			seen, err := c.seen(ctx, e)
-			if err != nil {
-				return nil, nil, err
-			}
-			if seen || here[t] {
+			if c.ledger.seen(t) || here[t] {
 				continue
 			}
 			here[t] = true

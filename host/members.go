@@ -300,9 +300,12 @@ func (h *Host) compact(ctx context.Context, held map[int]store.Held) {
 
 // serveEviction drops idle actors from memory until ctx ends.
 func (h *Host) serveEviction(ctx context.Context) error {
-	for sleep(ctx, evictEvery) {
+	for n := 0; sleep(ctx, evictEvery); n++ {
 		now := time.Now()
 		h.births.age()
+		if n%30 == 0 {
+			h.revisions.age()
+		}
 		for _, n := range h.ownedNumbers() {
 			if p := h.partition(n); p != nil {
 				p.evict(now)

@@ -223,6 +223,9 @@ func (c *cell) register(j uint64) write {
 				return errAgain
 			}
 			c.rev = seq
+			if err == nil {
+				c.p.h.revisions.put(c.addr.ID, revision{seq, j})
+			}
 			return err
 		},
 	}
