@@ -162,6 +162,9 @@ func (o *object) messageReq(env Envelope) *MessageReq {
 			p.fail("content", whyMissing)
 		}
 		m.Message.Content = keep(content)
+		if p.value("metadata", false) != nil {
+			m.Message.Metadata = p.dict("metadata")
+		}
 	}
 	return m
 }

@@ -172,9 +172,12 @@ type SubagentInfo struct {
 }
 
 // MessagePayload is what one subagent says to another. Content is any JSON; nil is written as null.
+// Metadata is an extension: its "source" is a [SourceRef], which is carried as provenance.
 type MessagePayload struct {
 	Type    string          `json:"type"`
 	Content json.RawMessage `json:"content"`
+
+	Metadata map[string]json.RawMessage `json:"metadata,omitempty"`
 }
 
 // SourceRef says where a message came from. It is carried as metadata.source, as provenance.

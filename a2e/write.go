@@ -76,6 +76,9 @@ func (m *MessageReq) write(w *writer) {
 	w.open()
 	w.text("type", m.Message.Type)
 	w.raw("content", m.Message.Content, "null", false)
+	if len(m.Message.Metadata) > 0 {
+		w.dict("metadata", m.Message.Metadata)
+	}
 	w.close()
 }
 

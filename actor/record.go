@@ -71,6 +71,7 @@ type Entry struct {
 	Name    string // of a tool, task or child
 	IsError bool
 	Content Value
+	Meta    []byte // of a message: a JSON object, or nothing
 }
 
 // EffectKind says what an effect does.

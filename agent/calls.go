@@ -104,7 +104,7 @@ func (x *turn) call(c *call, arguments actor.Value) error {
 func (x *turn) messageCall(c *call, r *a2e.MessageReq) error {
 	self := x.head.Lineage
 	if !self.Outside || r.ToSubagentID != self.Root() {
-		m := Message{Root: self.Root(), Type: r.Message.Type, Content: actor.Value{JSON: r.Message.Content}}
+		m := Message{Root: self.Root(), Type: r.Message.Type, Content: actor.Value{JSON: r.Message.Content}, Meta: EncodeMeta(r.Message)}
 		x.send(actor.Address{ID: r.ToSubagentID}, actor.LaneQueue, KindMessage, c.Key, &m)
 		return nil
 	}

@@ -52,7 +52,8 @@ type Message struct {
 	Root    actor.ID // of the sender's tree; "" is a message that was published to the inbox itself
 	Type    string
 	Content actor.Value
-	Opens   bool // an idle thread opens a session for it
+	Meta    []byte // metadata: a JSON object, or nothing
+	Opens   bool   // an idle thread opens a session for it
 }
 
 // An Await asks to be told how the thread's session ends.

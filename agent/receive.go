@@ -61,7 +61,7 @@ func (x *turn) message(m *Message) {
 	if side != actor.LaneB {
 		side = actor.LaneA
 	}
-	x.entry(actor.Entry{Kind: actor.EntryMessage, Side: side, From: x.env.From, Type: m.Type, Content: m.Content})
+	x.entry(actor.Entry{Kind: actor.EntryMessage, Side: side, From: x.env.From, Type: m.Type, Content: m.Content, Meta: m.Meta})
 	if m.Opens && !x.floored() {
 		h.Unseen++
 	}

@@ -20,8 +20,9 @@ import (
 const maxAwait = 10 * time.Minute
 
 const (
-	doorWorkers = 256  // requests at a time that need more than one message to be sent
-	doorGathers = 1024 // awaits for several at a time
+	doorWorkers = 256      // requests at a time that need more than one message to be sent
+	doorGathers = 1024     // awaits for several at a time
+	maxMeta     = 16 << 10 // bytes of a message's metadata
 )
 
 // A visit is one request at the door.
@@ -261,7 +262,10 @@ func (v *visit) message(ctx context.Context, m *a2e.MessageReq) error {
 	if err != nil {
 		return err
 	}
-	body := agent.Message{Root: caller.Root(), Type: m.Message.Type, Content: content}
+	body := agent.Message{Root: caller.Root(), Type: m.Message.Type, Content: content, Meta: agent.EncodeMeta(m.Message)}
+	if len(body.Meta) > maxMeta {
+		return &actor.Error{Kind: actor.TooLarge, Field: "message.metadata", Err: fmt.Errorf("has more than %d bytes", maxMeta)}
+	}
 	return v.send(ctx, v.h.Names.Inbox(m.ToSubagentID, actor.LaneQueue, m.FromSubagentID), m.FromSubagentID, agent.KindMessage, m, &body)
 }
 

@@ -204,7 +204,7 @@ func (h *Host) fill(ctx context.Context, r *model.Request, entries []actor.Entry
 		}
 		m := model.Entry{
 			Kind: model.EntryKind(e.Kind), Session: e.Session, From: e.From, Type: e.Type, Call: e.Call, Name: e.Name,
-			Content: content, IsError: e.IsError, At: time.UnixMicro(e.At),
+			Content: content, Metadata: e.Meta, IsError: e.IsError, At: time.UnixMicro(e.At),
 		}
 		// A message may have come in an earlier session than the one whose step shows it.
 		if m.Step = r.Step - int(steps-e.Shown); m.Step > 0 {

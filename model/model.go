@@ -51,16 +51,17 @@ const (
 // An Entry is one thing that happened in a session. Step is the step that brought it about; for
 // a message or a completion it is the step before which the model is first shown it.
 type Entry struct {
-	Kind    EntryKind
-	Session uint64
-	Step    int
-	From    actor.ID        // the sender, of a message or completion
-	Type    string          // the sender's word for what kind of message it is
-	Call    string          // the id of the call, of a call or result
-	Name    string          // the tool, of a call or result
-	Content json.RawMessage // valid JSON; empty means null
-	IsError bool            // the tool failed, and Content tells how
-	At      time.Time
+	Kind     EntryKind
+	Session  uint64
+	Step     int
+	From     actor.ID        // the sender, of a message or completion
+	Type     string          // the sender's word for what kind of message it is
+	Call     string          // the id of the call, of a call or result
+	Name     string          // the tool, of a call or result
+	Content  json.RawMessage // valid JSON; empty means null
+	Metadata json.RawMessage // of a message, an object: its "source" says where it came from; or nothing
+	IsError  bool            // the tool failed, and Content tells how
+	At       time.Time
 }
 
 // A Call asks for a tool. Its ID is unique within the session and comes back in the result's

@@ -127,9 +127,10 @@ func (s *scope) lookup(root string, path []string) (json.RawMessage, error) {
 
 // A letter is one entry of $inbox.
 type letter struct {
-	From    actor.ID        `json:"from"`
-	Type    string          `json:"type"`
-	Content json.RawMessage `json:"content"`
+	From     actor.ID        `json:"from"`
+	Type     string          `json:"type"`
+	Content  json.RawMessage `json:"content"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
 // inbox lists the messages and completions that this step is the first to see.
@@ -141,7 +142,7 @@ func (s *scope) inbox() []letter {
 			continue
 		}
 		if e.Kind == EntryMessage || e.Kind == EntryCompletion {
-			list = append(list, letter{From: e.From, Type: e.Type, Content: orNull(e.Content)})
+			list = append(list, letter{From: e.From, Type: e.Type, Content: orNull(e.Content), Metadata: e.Metadata})
 		}
 	}
 	return list
