@@ -13,18 +13,18 @@ const Module = "github.com/troupehq/troupe"
 
 // Floors lists the packages by floor. What stands below cmd/troupe is on its floor.
 var Floors = map[string]int{
-	"actor":       0,
-	"a2e":         0,
-	"subjects":    1,
-	"agent":       1,
-	"bus":         2,
-	"store":       2,
-	"model":       2,
-	"host":        3,
-	"client":      3,
-	"cmd/troupe":  5,
-	"test":        6, // importable from tests only
-	"examples":    6,
+	"actor":      0,
+	"a2e":        0,
+	"subjects":   1,
+	"agent":      1,
+	"bus":        2,
+	"store":      2,
+	"model":      2,
+	"host":       3,
+	"client":     3,
+	"cmd/troupe": 5,
+	"test":       6, // importable from tests only
+	"examples":   6,
 }
 
 // nats lists the packages that may import NATS.

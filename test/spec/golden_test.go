@@ -37,7 +37,6 @@ type golden struct {
 	known []string
 	last  string         // the answer to the last request
 	seen  map[string]int // events so far, by the host's id
-	agent string
 	out   bytes.Buffer
 }
 
