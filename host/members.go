@@ -17,6 +17,8 @@ import (
 
 const (
 	renewEvery  = time.Second
+	hurryEvery  = renewEvery / 4  // for partitions that move
+	hurryFrom   = 256             // messages settled since the last renewal
 	leaseTerm   = 3 * time.Second // by the observer's own clock, since the revision that it saw last
 	drainTime   = 2 * time.Second
 	evictEvery  = time.Second
@@ -52,29 +54,39 @@ func (h *Host) serveMembership(ctx context.Context) error {
 			ID: h.Member, Host: host, PID: os.Getpid(), Started: started, Version: h.Version, Partitions: h.ownedNumbers(),
 		})
 	}
-	if err := beat(ctx); err != nil {
-		return err
-	}
-	tick := time.NewTicker(renewEvery)
+	tick := time.NewTicker(hurryEvery)
 	defer tick.Stop()
-	for {
+	for n := 1; ; n++ {
 		if h.Conn.Closed() {
 			h.leave()
 			return &actor.Error{Op: "host.Serve", Kind: actor.Unavailable, Err: errors.New("the connection is closed for good")}
 		}
-		if err := h.round(ctx, seen); err != nil && ctx.Err() == nil {
-			h.Log.Warn().Err(err).Msg("membership: will try again")
+		if n%int(renewEvery/hurryEvery) == 1 {
+			if err := errors.Join(beat(ctx), h.round(ctx, seen)); err != nil && ctx.Err() == nil {
+				h.Log.Warn().Err(err).Msg("membership: will try again")
+			}
+		} else {
+			h.hurry(ctx)
 		}
 		select {
 		case <-ctx.Done():
 			h.leave()
 			return nil
 		case <-tick.C:
-			if err := beat(ctx); err != nil && ctx.Err() == nil {
-				h.Log.Warn().Err(err).Msg("membership: no beat")
-			}
 		}
 	}
+}
+
+// hurry renews the leases of partitions where much was settled: what lies above the watermark is read
+// again after a crash.
+func (h *Host) hurry(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, n := range h.ownedNumbers() {
+		if p := h.partition(n); p != nil && p.ctx.Err() == nil && p.watermark() >= p.lease.Watermark+hurryFrom {
+			wg.Go(func() { h.renew(ctx, p) })
+		}
+	}
+	wg.Wait()
 }
 
 // round renews what is owned, gives back what another is to have, and takes what is free.

@@ -7,8 +7,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
-
-	"github.com/troupehq/troupe/actor"
 )
 
 // The defaults of Options.
@@ -148,12 +146,11 @@ func compare(ctx context.Context, o Options, p *product, r *raw) ([]Row, error) 
 	var (
 		cycles, lives           []round
 		cycleWrites, lifeWrites float64
-		ids                     []actor.ID
 	)
 	ceiling := func() (float64, error) { return r.cycles(ctx, o.Children, o.Window) }
 	for range o.Rounds {
-		var err error
-		if ids, err = p.spawnAll(ctx, o.Children, o.Window); err != nil {
+		ids, err := p.spawnAll(ctx, o.Children, o.Window)
+		if err != nil {
 			return nil, err
 		}
 		one, writes, err := p.round(ctx, o.Children, ceiling, func() (float64, error) { return p.cycles(ctx, ids, o.Window) })
@@ -166,7 +163,7 @@ func compare(ctx context.Context, o Options, p *product, r *raw) ([]Row, error) 
 		}
 		lives, lifeWrites = append(lives, one), writes
 	}
-	single, err := latency(ctx, p, r, ids)
+	single, err := latency(ctx, p, r)
 	return []Row{
 		rateRow("delegate → complete → parent has it", cycles, 0.35),
 		{Name: "  JetStream writes", Value: cycleWrites, Unit: "a child", Goal: "≤ 7", Met: cycleWrites <= 7.1},
@@ -213,13 +210,17 @@ func rateRow(name string, rounds []round, goal float64) Row {
 // singles is how many cycles are measured one at a time.
 const singles = 300
 
-func latency(ctx context.Context, p *product, r *raw, ids []actor.ID) (Row, error) {
-	n := min(singles, len(ids))
-	bare, err := r.single(ctx, n)
+// latency delegates to fresh children, as most delegates are.
+func latency(ctx context.Context, p *product, r *raw) (Row, error) {
+	ids, err := p.spawnAll(ctx, singles, singles)
 	if err != nil {
 		return Row{}, err
 	}
-	times, err := p.single(ctx, ids[:n])
+	bare, err := r.single(ctx, singles)
+	if err != nil {
+		return Row{}, err
+	}
+	times, err := p.single(ctx, ids)
 	if err != nil {
 		return Row{}, err
 	}
