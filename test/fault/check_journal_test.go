@@ -1,11 +1,11 @@
 package fault
 
 import (
-	"github.com/vmihailenco/msgpack/v5"
+	"slices"
 
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
-	"github.com/troupehq/troupe/agent"
+	"github.com/troupehq/troupe/host"
 )
 
 // checkJournals: cursors never go back, and no envelope is taken twice.
@@ -62,23 +62,6 @@ func (x *inspection) checkEnvelopes(records []placed) {
 	}
 }
 
-// A row is a member in the table of a host, and a table is the host's head, as their records have them.
-type (
-	row struct {
-		Lineage actor.Lineage
-		Session uint64
-		Gone    bool
-	}
-	table struct {
-		Root     actor.ID
-		Born     uint64
-		Last     uint64
-		Cascades []msgpack.RawMessage
-		Jobs     uint64
-		Merges   []msgpack.RawMessage
-	}
-)
-
 // checkTrees: a host's table has the live threads of its tree and no others; no spawn went past the cap;
 // nothing that it carries out is under way for ever; below a terminated thread all is terminated.
 func (x *inspection) checkTrees() {
@@ -98,19 +81,20 @@ func (x *inspection) checkTrees() {
 		}
 	}
 	for root, records := range x.hosts {
-		members, head := x.replay(root, records)
-		for id := range members {
+		tree := x.replay(root, records)
+		members := tree.Live()
+		for _, id := range members {
 			if !live[root][id] {
 				x.violation("what has ended is not counted", "the host of %s counts %s, which is %s", root, id, x.status(id))
 			}
 		}
 		for id := range live[root] {
-			if !members[id] {
+			if !slices.Contains(members, id) {
 				x.violation("what lives is counted", "the host of %s does not count %s, which is %s", root, id, x.status(id))
 			}
 		}
-		if n := len(head.Cascades) + len(head.Merges); n > 0 {
-			x.violation("cascades and merges end", "the host of %s carries out %d cascades and %d merges for ever", root, len(head.Cascades), len(head.Merges))
+		if n := tree.UnderWay(); n > 0 {
+			x.violation("cascades and merges end", "the host of %s carries out %d of them for ever", root, n)
 		}
 	}
 }
@@ -122,41 +106,32 @@ func (x *inspection) status(id actor.ID) a2e.Status {
 	return "without a journal"
 }
 
-// replay gives the members of a tree in the end, and looks at the cap after every record that bears.
-func (x *inspection) replay(root actor.ID, records []stored) (map[actor.ID]bool, table) {
-	members := map[actor.ID]bool{}
-	var head table
+// replay restores a host from its first record on, and looks at the cap after every record that bears.
+func (x *inspection) replay(root actor.ID, records []stored) *host.Tree {
+	tree := host.NewTree(root, host.Limits{MaxDepth: host.DefaultMaxDepth, MaxLive: maxLive})
 	for _, r := range records {
-		if err := agent.Unpack(r.Head, &head); err != nil {
+		before := tree.Live()
+		if err := tree.Apply(&r.Record); err != nil {
 			x.t.Fatalf("record %d of the host of %s: %v", r.seq, root, err)
 		}
-		var rows []row
-		if len(r.Delta) > 0 {
-			if err := agent.Unpack(r.Delta, &rows); err != nil {
-				x.t.Fatalf("record %d of the host of %s: %v", r.seq, root, err)
-			}
-		}
-		births, opened := 0, 0
+		births, came := 0, 0
 		for _, e := range r.Effects {
 			if e.Kind == actor.EffectBirth {
 				births++
 			}
 		}
-		for _, m := range rows {
-			switch {
-			case m.Gone:
-				delete(members, m.Lineage.ID)
-			case !members[m.Lineage.ID]:
-				members[m.Lineage.ID] = true
-				opened++
+		now := tree.Live()
+		for _, id := range now {
+			if !slices.Contains(before, id) {
+				came++
 			}
 		}
 		// A closed thread that is given work counts again, whatever the cap is.
-		if opened -= births; births > 0 && len(members)-opened > maxLive {
-			x.violation("no spawn goes past the cap", "the host of %s has %d members after record %d, which bears %d", root, len(members), r.seq, births)
+		if births > 0 && len(now)-(came-births) > maxLive {
+			x.violation("no spawn goes past the cap", "the host of %s has %d members after record %d, which bears %d", root, len(now), r.seq, births)
 		}
 	}
-	return members, head
+	return tree
 }
 
 func (r stored) time() string { return clock(timeOf(r.At)) }

@@ -126,7 +126,7 @@ func (p *process) kill() {
 // signal fails when the process has ended already, which is no matter.
 func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// tail is the end of the log, without the panics that scripts ask for.
+// tail is the end of the log, without the panics that scripts ask for and what every kill leads to.
 func (p *process) tail() string {
 	data, err := os.ReadFile(p.log)
 	if err != nil {
@@ -134,11 +134,11 @@ func (p *process) tail() string {
 	}
 	var lines []string
 	for line := range strings.Lines(string(data)) {
-		if !strings.Contains(line, scriptedPanic) {
-			lines = append(lines, line[:min(len(line), 300)])
+		if !strings.Contains(line, scriptedPanic) && !strings.Contains(line, "nats: ") && !strings.Contains(line, "Filestore [") {
+			lines = append(lines, strings.TrimSpace(line[:min(len(line), 300)]))
 		}
 	}
-	return strings.Join(lines[max(0, len(lines)-20):], "\n")
+	return strings.Join(lines[max(0, len(lines)-12):], "\n")
 }
 
 // tell complains about what must not stand in a log, and shows the end of it when the test has failed.

@@ -51,8 +51,8 @@ func Run(ctx context.Context, o Options) (rows []Row, err error) {
 		skip bool
 	}{
 		{"an empty store to the first completed child", first, false},
-		{"throughput and latency", throughput, false},
 		{"idle threads", idle, o.Idle == 0},
+		{"throughput and latency", throughput, false},
 		{"kill -9 and restart", killed, o.Finished == 0 || o.Binary == ""},
 	} {
 		if part.skip {

@@ -30,7 +30,7 @@ func idle(ctx context.Context, o Options) (rows []Row, err error) {
 		if _, err = p.spawnAll(ctx, o.Idle, o.Window); err != nil {
 			return firstOf(err, p.stop())
 		}
-		used := int64(heap()) - int64(before)
+		used := int64(settled(ctx)) - int64(before)
 		if err := p.stop(); err != nil {
 			return err
 		}
@@ -83,6 +83,23 @@ func (p *product) listSmall(ctx context.Context) (time.Duration, error) {
 		err = fmt.Errorf("the list has not the 10 children")
 	}
 	return took, err
+}
+
+// settled waits until caches have been given up, and gives the heap that is left.
+func settled(ctx context.Context) uint64 {
+	last := heap()
+	for quiet := 0; quiet < 6 && ctx.Err() == nil; {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+		now := heap()
+		if quiet++; now < last-last/100 {
+			quiet = 0
+		}
+		last = now
+	}
+	return last
 }
 
 func heap() uint64 {
