@@ -36,20 +36,20 @@ func newRaw(ctx context.Context, conn *bus.Conn) (*raw, error) {
 		return nil, err
 	}
 	r := &raw{js: js, seen: make(chan string, 64<<10), append: make(chan appended, 64<<10)}
-	for name, subject := range map[string]string{"raw_inbox": "raw.inbox.>", "raw_journal": "raw.journal.>"} {
+	for name, subject := range map[string]string{"ceiling_in": "ceiling.in.>", "ceiling_log": "ceiling.log.>"} {
 		if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{subject}}); err != nil {
 			return nil, err
 		}
 	}
 	go r.tellParents()
-	if err := r.consume(ctx, "raw.inbox.child.>", r.child); err != nil {
+	if err := r.consume(ctx, "ceiling.in.child.>", r.child); err != nil {
 		return nil, err
 	}
-	return r, r.consume(ctx, "raw.inbox.parent.>", func(m jetstream.Msg) { r.seen <- lastToken(m.Subject()) })
+	return r, r.consume(ctx, "ceiling.in.parent.>", func(m jetstream.Msg) { r.seen <- lastToken(m.Subject()) })
 }
 
 func (r *raw) consume(ctx context.Context, filter string, take func(jetstream.Msg)) error {
-	c, err := r.js.CreateConsumer(ctx, "raw_inbox", jetstream.ConsumerConfig{
+	c, err := r.js.CreateConsumer(ctx, "ceiling_in", jetstream.ConsumerConfig{
 		FilterSubject: filter, AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, InactiveThreshold: time.Minute,
 	})
 	if err != nil {
@@ -65,7 +65,7 @@ func (r *raw) consume(ctx context.Context, filter string, take func(jetstream.Ms
 // child takes a task: it records, and tells the parent once that is stored.
 func (r *raw) child(m jetstream.Msg) {
 	id := lastToken(m.Subject())
-	ack, err := r.js.PublishAsync("raw.journal."+id, m.Data(), jetstream.WithExpectLastSequencePerSubject(0))
+	ack, err := r.js.PublishAsync("ceiling.log."+id, m.Data(), jetstream.WithExpectLastSequencePerSubject(0))
 	if err != nil {
 		r.fault.Store(&err)
 		return
@@ -81,7 +81,7 @@ func (r *raw) tellParents() {
 			r.fault.Store(&err)
 			continue
 		}
-		if _, err := r.js.PublishAsync("raw.inbox.parent."+a.id, payload); err != nil {
+		if _, err := r.js.PublishAsync("ceiling.in.parent."+a.id, payload); err != nil {
 			r.fault.Store(&err)
 		}
 	}
@@ -135,7 +135,7 @@ func (r *raw) single(ctx context.Context, n int) ([]time.Duration, error) {
 }
 
 func (r *raw) subject(i int) string {
-	return "raw.inbox.child." + strconv.FormatInt(r.run, 10) + "_" + strconv.Itoa(i)
+	return "ceiling.in.child." + strconv.FormatInt(r.run, 10) + "_" + strconv.Itoa(i)
 }
 
 func (r *raw) wait(ctx context.Context) error {
