@@ -146,7 +146,7 @@ func (x *turn) around() a2e.Envelope { return Around(x.env.Asker, timeOf(x.now))
 // fail answers the current envelope with an error.
 func (x *turn) fail(kind actor.Kind, format string, args ...any) {
 	err := &actor.Error{ID: x.head.Lineage.ID, Kind: kind, Err: fmt.Errorf(format, args...)}
-	x.reply(a2e.NewError(RequestOf(x.env.Asker), timeOf(x.now), err), false)
+	x.reply(a2e.NewError(RequestOf(x.env.Asker), timeOf(x.now), err), true)
 }
 
 // RequestOf is the envelope that asker's request came in.

@@ -18,7 +18,6 @@ const (
 	maxBatchBytes = 192 << 10 // of their bodies
 	maxUnsent     = 4         // records that are sent together
 	lingerTime    = 200 * time.Microsecond
-	pause         = 50 * time.Millisecond
 )
 
 // A recorded is a record with its sequence in the journal.
@@ -185,6 +184,7 @@ func (c *cell) giveBack(batch []actor.Envelope) {
 // run takes turns until there is nothing to do.
 func (c *cell) run() {
 	ctx := c.p.ctx
+	var again pace
 	for {
 		batch, ok := c.take()
 		if !ok {
@@ -193,6 +193,7 @@ func (c *cell) run() {
 		batches := [][]actor.Envelope{batch}
 		err := c.turns(ctx, &batches)
 		if err == nil {
+			again = pace{}
 			continue
 		}
 		if ctx.Err() != nil {
@@ -208,8 +209,7 @@ func (c *cell) run() {
 			}
 			continue
 		}
-		c.p.h.Log.Warn().Err(err).Str("actor", c.addr.String()).Msg("a turn has to be taken again")
-		sleep(ctx, pause)
+		again.failed(ctx, c.report(&again, err, "a turn"))
 	}
 }
 

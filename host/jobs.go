@@ -304,13 +304,12 @@ func (c *cell) halt(name string) {
 // persist writes a timer to the bus.
 func (c *cell) persist(name string, at int64, body agent.Timer) {
 	env := actor.Envelope{Kind: agent.KindTimer, From: actor.ID(name), Body: agent.Pack(&body)}
-	for c.p.ctx.Err() == nil {
+	for again := (pace{}); c.p.ctx.Err() == nil; {
 		_, err := c.p.h.timers.SetTimer(c.addr.ID, durableName(name, at), time.UnixMicro(at), seal([]actor.Envelope{env})).Wait(c.p.ctx)
 		if err == nil {
 			break
 		}
-		c.p.h.Log.Warn().Err(err).Str("actor", c.addr.String()).Msg("a timer has to be written again")
-		sleep(c.p.ctx, pause)
+		again.failed(c.p.ctx, c.report(&again, err, "a timer"))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -254,10 +254,9 @@ func (p *partition) close() {
 func (p *partition) bad(to actor.ID, subject, why string, data []byte) {
 	for p.ctx.Err() == nil {
 		_, err := p.h.deadLetter(to, why, subject, data).Wait(p.ctx)
-		if err == nil || !passing(err) {
+		if err == nil || !passing(err) || !sleep(p.ctx, pause) {
 			break
 		}
-		sleep(p.ctx, pause)
 	}
 	p.h.event(to, to, "dead_letter", actor.EnvelopeID{}, deadContent(why))
 }

@@ -82,11 +82,12 @@ func (c *cell) root() actor.ID {
 
 // flush publishes all writes, then waits for all, and tries those that failed again.
 func (c *cell) flush(ctx context.Context, writes []write) error {
-	for len(writes) > 0 {
+	for again := (pace{}); len(writes) > 0; {
 		for i := range writes {
 			writes[i].ack = writes[i].try()
 		}
-		failed, wait := writes[:0], false
+		failed := writes[:0]
+		var cause error
 		for _, w := range writes {
 			seq, err := w.ack.Wait(ctx)
 			if w.done != nil {
@@ -101,10 +102,12 @@ func (c *cell) flush(ctx context.Context, writes []write) error {
 				c.p.h.deadLetter(c.addr.ID, err.Error(), "", w.what)
 			default:
 				failed = append(failed, w)
-				wait = wait || err != errAgain
+				if err != errAgain {
+					cause = err
+				}
 			}
 		}
-		if writes = failed; wait && !sleep(ctx, pause) {
+		if writes = failed; cause != nil && !again.failed(ctx, c.report(&again, cause, "what a turn sends")) {
 			return ctx.Err()
 		}
 	}

@@ -217,7 +217,7 @@ func (x *treeTurn) reply(msg a2e.Message, keep bool) { agent.Reply(&x.out, x.env
 func (x *treeTurn) around() a2e.Envelope { return agent.Around(x.env.Asker, x.in.Now) }
 
 func (x *treeTurn) refuse(err *actor.Error) {
-	x.reply(a2e.NewError(agent.RequestOf(x.env.Asker), x.in.Now, err), false)
+	x.reply(a2e.NewError(agent.RequestOf(x.env.Asker), x.in.Now, err), true) // a refusal is an answer: an earlier try may still be on its way
 }
 
 // A loose thread was given work by a session that ended before it heard whether the work was taken. The

@@ -1,0 +1,38 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+const (
+	pause    = 50 * time.Millisecond // before something is tried again
+	maxPause = 2 * time.Second       // when it has failed for a while
+)
+
+// A pace is how something is tried again that fails for now: ever more slowly. Many may fail together, so
+// only the first failure is a warning.
+type pace struct{ failures int }
+
+// failed waits for the next try. It reports false when ctx ended.
+func (p *pace) failed(ctx context.Context, log *zerolog.Event) bool {
+	log.Int("failures", p.failures+1).Msg("will be tried again")
+	d := min(pause<<min(p.failures, 10), maxPause)
+	p.failures++
+	return sleep(ctx, d)
+}
+
+// level is the severity of the next failure.
+func (p *pace) level() zerolog.Level {
+	if p.failures > 0 {
+		return zerolog.DebugLevel
+	}
+	return zerolog.WarnLevel
+}
+
+// report begins to tell of a failure that concerns the actor.
+func (c *cell) report(p *pace, err error, what string) *zerolog.Event {
+	return c.p.h.Log.WithLevel(p.level()).Err(err).Str("actor", c.addr.String()).Str("what", what)
+}
