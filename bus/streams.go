@@ -50,7 +50,7 @@ func (l Layout) leasesBucket() jetstream.StreamConfig { return l.bucket(l.Names.
 func (l Layout) others() []jetstream.StreamConfig {
 	n := l.Names
 	journal := l.stream(n.JournalStream(), n.JournalFilters()...)
-	journal.DenyDelete, journal.Compression = true, jetstream.S2Compression // it is kept, and says much again
+	journal.DenyDelete = true
 	mail := l.stream(n.MailStream(), n.MailFilter())
 	mail.MaxAge = mailAge
 	work := l.stream(n.WorkStream(), n.WorkFilter())

@@ -20,8 +20,9 @@ import (
 const maxAwait = 10 * time.Minute
 
 const (
-	doorWorkers = 256      // requests at a time that need more than one message to be sent
-	doorGathers = 1024     // awaits for several at a time
+	doorWorkers = 64       // requests at a time that need more than one message to be sent
+	doorWaiting = 2048     // of these that wait or are served; of one caller an eighth
+	doorGathers = 1024     // awaits for several at a time; of one caller a sixteenth
 	maxMeta     = 16 << 10 // bytes of a message's metadata
 )
 
@@ -37,7 +38,7 @@ type visit struct {
 // serveDoor answers A2E requests until ctx ends.
 func (h *Host) serveDoor(ctx context.Context) error {
 	workers := make(chan struct{}, doorWorkers)
-	gathers := make(chan struct{}, doorGathers)
+	waiting, gathers := newCrowd(doorWaiting, doorWaiting/8), newCrowd(doorGathers, doorGathers/16)
 	return h.Conn.ServeA2E(ctx, h.Names, h.Version, func() { close(h.open) }, func(r bus.Request) {
 		v := &visit{h: h, caller: r.Agent, reply: r.Reply}
 		req, err := a2e.Decode(r.Data)
@@ -53,11 +54,11 @@ func (h *Host) serveDoor(ctx context.Context) error {
 			return
 		}
 		if m, ok := req.(*a2e.AwaitReq); ok && m.Mode != "" {
-			v.serveGather(ctx, m, gathers)
+			v.among(gathers, func() { v.serve(ctx, m) }) // it takes as long as what it waits for
 			return
 		}
-		workers <- struct{}{}
-		h.background.Go(func() {
+		v.among(waiting, func() {
+			workers <- struct{}{}
 			defer func() { <-workers }()
 			v.serve(ctx, req)
 		})
@@ -80,17 +81,16 @@ func quick(req a2e.Request, r bus.Request) bool {
 	return false
 }
 
-// serveGather serves an await for several, which takes as long as what it waits for.
-func (v *visit) serveGather(ctx context.Context, m *a2e.AwaitReq, gathers chan struct{}) {
-	select {
-	case gathers <- struct{}{}:
-		v.h.background.Go(func() {
-			defer func() { <-gathers }()
-			v.serve(ctx, m)
-		})
-	default:
-		v.fail(&actor.Error{Kind: actor.QuotaExceeded, Err: fmt.Errorf("%d awaits for several are under way here", doorGathers)})
+// among serves the request beside the others of a crowd, or refuses it. It never blocks.
+func (v *visit) among(c *crowd, serve func()) {
+	if err := c.enter(v.caller); err != nil {
+		v.fail(err)
+		return
 	}
+	v.h.background.Go(func() {
+		defer c.leave(v.caller)
+		serve()
+	})
 }
 
 func (v *visit) serve(ctx context.Context, req a2e.Request) {
@@ -234,11 +234,28 @@ func (v *visit) delegate(ctx context.Context, m *a2e.DelegateReq) error {
 	if err != nil {
 		return err
 	}
+	if len(task.JSON) > actor.MaxInline {
+		if err := v.mine(ctx, "subagent_id", m.SubagentID); err != nil {
+			return err // before anything is stored
+		}
+	}
 	if task, err = v.h.shrink(ctx, task); err != nil {
 		return err
 	}
 	body := agent.Delegate{Name: m.Task.Name, Task: task}
 	return v.send(ctx, v.h.Names.Inbox(m.SubagentID, actor.LaneQueue, v.caller), v.caller, agent.KindDelegate, m, &body)
+}
+
+// mine checks that id is a subagent of the caller.
+func (v *visit) mine(ctx context.Context, field string, id actor.ID) error {
+	l, err := v.h.lineage(ctx, id)
+	if err == nil && l.Under(v.caller) {
+		return nil
+	}
+	if err == nil || errors.Is(err, actor.NotFound) {
+		return &actor.Error{ID: id, Kind: actor.NotFound, Field: field, Err: fmt.Errorf("not a subagent of %s", v.caller)}
+	}
+	return err
 }
 
 func (v *visit) message(ctx context.Context, m *a2e.MessageReq) error {
@@ -257,6 +274,9 @@ func (v *visit) message(ctx context.Context, m *a2e.MessageReq) error {
 	}
 	if caller.Outside && m.ToSubagentID == caller.Root() {
 		return v.mail(ctx, m)
+	}
+	if to, err := v.h.lineage(ctx, m.ToSubagentID); len(m.Message.Content) > actor.MaxInline && (err != nil || to.Root() != caller.Root()) {
+		return &actor.Error{ID: m.ToSubagentID, Kind: actor.NotFound, Field: "to_subagent_id", Err: fmt.Errorf("not in the tree of %s", caller.Root())}
 	}
 	content, err := v.h.shrink(ctx, actor.Value{JSON: m.Message.Content})
 	if err != nil {

@@ -190,14 +190,18 @@ func (h *Host) entries(ctx context.Context, a actor.Address, from, to uint64) ([
 // before is told by the step that it is shown before.
 func (h *Host) fill(ctx context.Context, r *model.Request, entries []actor.Entry, steps uint64, task bool) error {
 	r.History = make([]model.Entry, 0, len(entries))
+	references := beyond(entries, steps)
 	for i := range entries {
 		e := &entries[i]
 		if e.Shown > steps {
 			continue // for the next step
 		}
-		content, err := h.full(ctx, e.Content)
-		if err != nil {
-			return err
+		content := json.RawMessage(e.Content.JSON)
+		if !references[i] {
+			var err error
+			if content, err = h.full(ctx, e.Content); err != nil {
+				return err
+			}
 		}
 		if e.Kind == actor.EntryCompletion {
 			content = agent.WithText(content, e.IsError)
@@ -241,6 +245,27 @@ func clip(text string, n int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:n-len("…")], "") + "…"
+}
+
+// maxFilled is how many bytes of large values one step gets in full, the newest first. The others are given
+// as the references that they are.
+const maxFilled = 8 << 20
+
+// beyond says which large values of a history stay references.
+func beyond(entries []actor.Entry, steps uint64) map[int]bool {
+	room := int64(maxFilled)
+	stay := map[int]bool{}
+	for i := len(entries) - 1; i >= 0; i-- {
+		e := &entries[i]
+		if !e.Content.Blob || e.Shown > steps {
+			continue
+		}
+		if ref, err := refOf(e.Content); err == nil {
+			room -= int64(ref.Size)
+		}
+		stay[i] = room < 0 && e.Kind != actor.EntryTask
+	}
+	return stay
 }
 
 // stepOf turns a model's response into what the thread takes. Together the values of a step that stay inline

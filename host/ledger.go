@@ -171,7 +171,9 @@ func (c *cell) replay(e *actor.Envelope, found map[string]agent.Stored) (*actor.
 	}
 	if s.Digest != e.Key.Digest {
 		err := &actor.Error{Kind: actor.Conflict, Field: "id", Err: errors.New("the id was used for another request")}
-		data, encodeErr := a2e.Encode(a2e.NewError(agent.RequestOf(e.Asker), e.At, err))
+		msg := a2e.NewError(agent.RequestOf(e.Asker), e.At, err)
+		msg.Retryable = false // not under this id
+		data, encodeErr := a2e.Encode(msg)
 		if encodeErr != nil {
 			return nil, encodeErr
 		}

@@ -130,13 +130,20 @@ func (h *Host) full(ctx context.Context, v actor.Value) (json.RawMessage, error)
 	if !v.Blob {
 		return v.JSON, nil
 	}
+	ref, err := refOf(v)
+	if err != nil {
+		return nil, err
+	}
+	return h.Store.Blobs.Get(ctx, ref)
+}
+
+// refOf reads the reference that a large value is.
+func refOf(v actor.Value) (store.Ref, error) {
 	var ref struct {
 		Blob store.Ref `json:"$blob"`
 	}
-	if err := json.Unmarshal(v.JSON, &ref); err != nil {
-		return nil, err
-	}
-	return h.Store.Blobs.Get(ctx, ref.Blob)
+	err := json.Unmarshal(v.JSON, &ref)
+	return ref.Blob, err
 }
 
 // lineages remembers where threads stand in their trees, which never changes.

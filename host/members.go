@@ -22,7 +22,7 @@ const (
 	leaseTerm   = 3 * time.Second // by the observer's own clock, since the revision that it saw last
 	drainTime   = 2 * time.Second
 	evictEvery  = time.Second
-	compactFrom = 4096 // settled messages that make a compaction worth while
+	compactFrom = 1024 // settled messages that make a compaction worth while
 )
 
 // A watch tells what does not change any more: a lease by its revision, a member by its last beat. It goes by
@@ -87,6 +87,7 @@ func (h *Host) hurry(ctx context.Context) {
 		}
 	}
 	wg.Wait()
+	h.compactOwn(ctx)
 }
 
 // round renews what is owned, gives back what another is to have, and takes what is free.
@@ -300,6 +301,24 @@ func (h *Host) compact(ctx context.Context, held map[int]store.Held) {
 	for _, l := range held {
 		low = min(low, l.Lease.Watermark)
 	}
+	h.compactTo(ctx, low)
+}
+
+// compactOwn does the same where this process owns everything: what its own writes have put into the leases
+// need not be read. The less there is in the inbox, the sooner a server that was killed is up again.
+func (h *Host) compactOwn(ctx context.Context) {
+	low := ^uint64(0)
+	for n := range h.Partitions {
+		p := h.partition(n)
+		if p == nil {
+			return
+		}
+		low = min(low, p.lease.Watermark)
+	}
+	h.compactTo(ctx, low)
+}
+
+func (h *Host) compactTo(ctx context.Context, low uint64) {
 	if low < h.compacted+compactFrom {
 		return
 	}

@@ -71,6 +71,9 @@ func (h *Host) mergeFor(ctx context.Context, body []byte) (a2e.Message, error) {
 	if err := agent.Unpack(body, &m); err != nil {
 		return nil, err
 	}
+	if name, custom := m.Strategy.Function(); custom && h.merger(name) == nil {
+		return nil, &actor.Error{Kind: actor.SchemaViolation, Field: "strategy", Err: fmt.Errorf("no merge function for %q is registered", m.Strategy)}
+	}
 	out := mergedResult{Strategy: m.Strategy, Sources: []Source{}}
 	if err := h.collect(ctx, &m, &out); err != nil {
 		return nil, err
@@ -120,20 +123,21 @@ func (h *Host) combine(ctx context.Context, m *agent.Merge, out *mergedResult) (
 	name, custom := m.Strategy.Function()
 	switch {
 	case custom:
-		if name == "" {
-			name = string(a2e.Custom)
-		}
-		f := h.Merges[name]
-		if f == nil {
-			return &actor.Error{Kind: actor.SchemaViolation, Field: "strategy", Err: fmt.Errorf("no merge function %q is registered", name)}
-		}
-		out.Result, err = f(ctx, out.Sources)
+		out.Result, err = h.merger(name)(ctx, out.Sources)
 	case m.Strategy == a2e.Voting:
 		err = vote(out)
 	default:
 		out.Summary, err = h.summarise(ctx, m.Caller, out.Sources)
 	}
 	return err
+}
+
+// merger finds a merge function; that of plain custom is called so.
+func (h *Host) merger(name string) MergeFunc {
+	if name == "" {
+		name = string(a2e.Custom)
+	}
+	return h.Merges[name]
 }
 
 // vote takes the majority over the canonical JSON of each result's answer, else vote, else the whole

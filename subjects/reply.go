@@ -15,6 +15,9 @@ const maxReplyBytes = 1024
 // the namespace, or one beginning with "$" (the JetStream API, buckets, the system), is
 // unauthorized. One that is not a literal subject of at most 1,024 bytes is a schema_violation. An
 // empty reply is fine: no answer is wanted.
+//
+// What remains has to look like a reply subject: NATS's own begin with an underscore ("_INBOX.…", and
+// "_INBOX_name.…" where permissions give each user its own). Anything else may be somebody's.
 func (n Names) ReplyAllowed(reply string) error {
 	const op, field = "subjects.ReplyAllowed", "reply"
 	if reply == "" {
@@ -27,7 +30,7 @@ func (n Names) ReplyAllowed(reply string) error {
 		return refuse(op, field, err)
 	}
 	first, _, _ := strings.Cut(reply, ".")
-	if first == n.Namespace() || first[0] == '$' {
+	if first[0] != '_' || first == n.Namespace() {
 		return &actor.Error{Op: op, Kind: actor.Unauthorized, Field: field,
 			Err: fmt.Errorf("the runtime does not answer to %q", reply)}
 	}

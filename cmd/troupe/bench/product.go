@@ -30,7 +30,6 @@ type product struct {
 	host   *host.Host
 	stop   func() error
 	mail   chan actor.ID
-	keys   atomic.Int64
 }
 
 // open starts Troupe on a store.
@@ -115,8 +114,16 @@ func (p *product) askAs(ctx context.Context, agent actor.ID, req a2e.Request) (a
 	return msg, err
 }
 
+// started makes the keys of this run its own.
+var (
+	started = time.Now().UnixNano()
+	keys    atomic.Int64
+)
+
 // key is an idempotency key, as a client library makes one for each logical request.
-func (p *product) key() a2e.Envelope { return a2e.Envelope{ID: fmt.Sprintf("bench-%d", p.keys.Add(1))} }
+func (p *product) key() a2e.Envelope {
+	return a2e.Envelope{ID: fmt.Sprintf("%x-%d", started, keys.Add(1))}
+}
 
 var config = a2e.SubagentConfig{Name: "worker", Model: "builtin/echo"}.WithDefaults()
 
