@@ -24,8 +24,8 @@ type Detail struct {
 }
 
 // NewError builds the answer to a request that failed with err. Code and Retryable come from err's
-// Kind, Detail from the outermost [actor.Error] in its chain. Message is the field and the cause; it
-// does not repeat the code, and does not tell the operation inside the host.
+// Kind, Detail from the outermost [actor.Error] in its chain. Message is "field: cause", or the
+// cause alone; it does not repeat the code, and does not tell the operation inside the host.
 func NewError(req Envelope, now time.Time, err error) *Error {
 	m := &Error{Envelope: Answer(req, now), Code: actor.RuntimeError}
 	if err != nil {
@@ -42,7 +42,7 @@ func NewError(req Envelope, now time.Time, err error) *Error {
 		m.Message = e.Err.Error()
 	}
 	if e.Field != "" {
-		m.Message = e.Field + " " + m.Message
+		m.Message = e.Field + ": " + m.Message
 	}
 	return m
 }
@@ -52,7 +52,7 @@ func (m *Error) Err() error {
 	e := &actor.Error{ID: m.Detail.ID, Kind: m.Code, Field: m.Detail.Field}
 	text := m.Message
 	if e.Field != "" {
-		text = strings.TrimPrefix(text, e.Field+" ")
+		text = strings.TrimPrefix(text, e.Field+": ")
 	}
 	if text != "" {
 		e.Err = errors.New(text)

@@ -19,7 +19,7 @@ func TestS0_4_Errors(t *testing.T) {
 	}{
 		{
 			&actor.Error{Op: "a2e.Decode", Kind: actor.SchemaViolation, Field: "agent.max_steps", Err: cause},
-			`"code":"schema_violation","message":"agent.max_steps must be an integer","detail":{"field":"agent.max_steps"},"retryable":false}`,
+			`"code":"schema_violation","message":"agent.max_steps: must be an integer","detail":{"field":"agent.max_steps"},"retryable":false}`,
 		},
 		{
 			fmt.Errorf("spawn: %w", &actor.Error{Op: "host.Spawn", ID: "sub_1", Kind: actor.QuotaExceeded}),

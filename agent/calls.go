@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -294,10 +295,11 @@ func tooLarge(id actor.ID) []byte {
 }
 
 // Gathered combines the AWAIT_RESPs of an await for several. Mode all is done when none is left, the
-// others when need of them completed or too few are left for that. The status is COMPLETED
-// when need was reached.
+// others when need of them completed or too few are left for that. The status is COMPLETED when need
+// was reached, and FAILED when not because a session ended otherwise or an answer was an error. Else it
+// is the status of the first that is not completed: READY, when it never had a task.
 func Gathered(mode a2e.Mode, got [][]byte, left, need int) (bool, *a2e.AwaitResp) {
-	resp := &a2e.AwaitResp{Status: a2e.Failed}
+	resp := &a2e.AwaitResp{}
 	completed := 0
 	for _, data := range got {
 		one, err := a2e.DecodeAnswer(data)
@@ -323,12 +325,28 @@ func Gathered(mode a2e.Mode, got [][]byte, left, need int) (bool, *a2e.AwaitResp
 	case completed+left >= need && left > 0:
 		return false, nil
 	default:
+		resp.Status = together(resp.Results)
 		resp.Error = fmt.Sprintf("%d of the %d that were needed completed", completed, need)
 	}
 	if resp.SubagentID == "" && len(resp.Results) > 0 {
 		resp.SubagentID = resp.Results[0].SubagentID
 	}
 	return true, resp
+}
+
+// together is the status of threads of which too few completed.
+func together(results []a2e.AwaitResp) a2e.Status {
+	var open a2e.Status
+	for i := range results {
+		switch s := results[i].Status; {
+		case s == a2e.Completed:
+		case s.Closed():
+			return a2e.Failed
+		case open == "":
+			open = s
+		}
+	}
+	return cmp.Or(open, a2e.Failed)
 }
 
 func (x *turn) callFailed(c *call, err error) {

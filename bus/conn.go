@@ -114,7 +114,8 @@ func dialOptions(ctx context.Context, cfg Config) []nats.Option {
 func dial(cfg Config, opts []nats.Option) (nc *nats.Conn, s natscontext.Settings, where string, err error) {
 	switch {
 	case cfg.Server != nil:
-		nc, err = nats.Connect("", append(opts, nats.InProcessServer(cfg.Server.ns))...)
+		own := append([]nats.Option{nats.InProcessServer(cfg.Server.ns)}, cfg.Server.login.options...)
+		nc, err = nats.Connect("", append(own, opts...)...)
 		return nc, s, "the embedded server", err
 	case cfg.Context != "":
 		nc, s, err = natscontext.Connect(cfg.Context, opts...)

@@ -31,7 +31,8 @@ type ServerConfig struct {
 	// that.
 	Sync string
 	// ConfigFile is a standard nats-server configuration, for clusters, TLS, accounts or leaf nodes.
-	// What it says wins over the fields here. JetStream is on even if the file leaves it out.
+	// What it says wins over the fields here. JetStream is on even if the file leaves it out. To users
+	// that it lists a user for [Connect] with Server is added, in the one account besides the system's.
 	ConfigFile string
 	// Name is the server's name. Empty is the member id.
 	Name string
@@ -42,6 +43,7 @@ type ServerConfig struct {
 // A Server is a NATS server in this process, with JetStream.
 type Server struct {
 	ns    *server.Server
+	login login
 	dir   *storeDir
 	close func() error
 }
@@ -49,7 +51,7 @@ type Server struct {
 // StartServer starts the embedded server. When it returns, the server accepts connections and its
 // JetStream is up; on a cluster it may still lack a leader, which [Conn.Ensure] waits for.
 // The kind is conflict when another process holds the store directory, schema_violation when the
-// configuration is wrong, and unavailable when the server can't start, say as the port is taken.
+// configuration is wrong or leaves this process no way to connect, and unavailable when the server can't start, say as the port is taken.
 func StartServer(cfg ServerConfig) (*Server, error) {
 	const op = "bus.StartServer"
 	if cfg.Store == "" {
@@ -59,11 +61,11 @@ func StartServer(cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	ns, err := start(cfg, dir.member)
+	ns, own, err := start(cfg, dir.member)
 	if err != nil {
 		return nil, errors.Join(err, dir.close())
 	}
-	s := &Server{ns: ns, dir: dir}
+	s := &Server{ns: ns, login: own, dir: dir}
 	s.close = sync.OnceValue(func() error {
 		stop(ns)
 		return wrap("bus.Server.Close", "unlock the store directory", dir.close())
@@ -71,18 +73,35 @@ func StartServer(cfg ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-// start runs a server whose store directory is ours.
-func start(cfg ServerConfig, member string) (*server.Server, error) {
+// start runs a server whose store directory is ours, and tells how to connect to it.
+func start(cfg ServerConfig, member string) (*server.Server, login, error) {
 	const op = "bus.StartServer"
 	opts, err := options(cfg, member)
 	if err != nil {
-		return nil, err
+		return nil, login{}, err
+	}
+	own, err := logIn(opts)
+	if err != nil {
+		return nil, login{}, err
 	}
 	ns, err := server.NewServer(opts)
 	if err != nil {
-		return nil, refuse(op, actor.SchemaViolation, "configure the server: %w", err)
+		return nil, login{}, refuse(op, actor.SchemaViolation, "configure the server: %w", err)
 	}
-	log := &serverLog{log: cfg.Log}
+	if err := run(ns, opts, &serverLog{log: cfg.Log}); err != nil {
+		stop(ns)
+		return nil, login{}, err
+	}
+	if account, err := ns.LookupAccount(own.account); own.account != "" && (err != nil || !account.JetStreamEnabled()) {
+		stop(ns)
+		return nil, login{}, refuse(op, actor.SchemaViolation, "JetStream is not enabled for the account %s: add \"jetstream: enabled\" to it", own.account)
+	}
+	return ns, own, nil
+}
+
+// run starts the server and waits until it is up.
+func run(ns *server.Server, opts *server.Options, log *serverLog) error {
+	const op = "bus.StartServer"
 	if opts.LogFile != "" || opts.Syslog || opts.RemoteSyslog != "" {
 		ns.ConfigureLogger()
 	} else {
@@ -90,14 +109,12 @@ func start(cfg ServerConfig, member string) (*server.Server, error) {
 	}
 	ns.Start()
 	if err := log.fatal(); err != nil {
-		stop(ns)
-		return nil, refuse(op, actor.Unavailable, "start the server: %w", err)
+		return refuse(op, actor.Unavailable, "start the server: %w", err)
 	}
 	if !ns.ReadyForConnections(startTimeout) || !ns.JetStreamEnabled() {
-		stop(ns)
-		return nil, refuse(op, actor.Unavailable, "the server was not ready within %v", startTimeout)
+		return refuse(op, actor.Unavailable, "the server was not ready within %v", startTimeout)
 	}
-	return ns, nil
+	return nil
 }
 
 func stop(ns *server.Server) {

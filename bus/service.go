@@ -8,13 +8,15 @@ import (
 
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/subjects"
 )
 
 const (
-	drainTick = 10 * time.Millisecond
-	drainMax  = 2 * time.Second
+	drainTick  = 10 * time.Millisecond
+	drainMax   = 2 * time.Second
+	maxWaiting = 1 << 30 // bytes of requests that have arrived and wait for handle
 )
 
 // A Request is one SUBAGENT_* message that came as a NATS request. It is answered, when and by whom
@@ -32,10 +34,12 @@ type Request struct {
 // arrived, and returns nil; no call of handle begins later. It fails when it can't start:
 // schema_violation for a version that is not like 1.2.3, unavailable without a connection.
 //
-// open is called once requests arrive. handle is called one request at a time and must not block. The service is a NATS micro service
-// named like the namespace: "nats micro ls" shows it. A request whose subject names no valid agent
-// is answered with the service error 400; one whose reply subject the runtime must not publish to
-// is dropped, since any answer would go there.
+// open is called once requests arrive. handle is called one request at a time and must not block: up
+// to 1 GiB of requests wait for it, in any number, and what comes on top of that is dropped. The
+// service is a NATS micro service named like the namespace: "nats micro ls" shows it. A request whose
+// subject names no valid agent is answered with the service error 400, whose body is the error
+// of the protocol; one whose reply subject the runtime must not publish to is dropped, since any
+// answer would go there.
 func (c *Conn) ServeA2E(ctx context.Context, names subjects.Names, version string, open func(), handle func(Request)) error {
 	const op = "bus.ServeA2E"
 	s := &service{names: names, handle: handle}
@@ -47,7 +51,7 @@ func (c *Conn) ServeA2E(ctx context.Context, names subjects.Names, version strin
 	if err != nil {
 		return startError(op, err)
 	}
-	err = ms.AddEndpoint("a2e", s, micro.WithEndpointSubject(names.A2EAll()))
+	err = ms.AddEndpoint("a2e", s, micro.WithEndpointSubject(names.A2EAll()), micro.WithEndpointPendingLimits(-1, maxWaiting))
 	if err == nil {
 		err = c.NC.FlushTimeout(flushTimeout)
 	}
@@ -90,13 +94,23 @@ func (s *service) Handle(r micro.Request) {
 	}
 	agent, err := s.names.ParseA2E(r.Subject())
 	if err != nil {
-		if r.Reply() != "" {
-			// It fails only when the connection is down, and then nobody waits for it either.
-			_ = r.Error("400", err.Error(), nil)
-		}
+		s.refuse(r, err)
 		return
 	}
 	s.handle(Request{Agent: agent, Data: r.Data(), Reply: r.Reply(), Header: r.Headers()})
+}
+
+// refuse answers a request that is nobody's, for those who look at headers and for those who don't.
+func (s *service) refuse(r micro.Request, why error) {
+	if r.Reply() == "" {
+		return
+	}
+	body, err := a2e.Encode(a2e.NewError(a2e.DecodeEnvelope(r.Data()), time.Now(), why))
+	if err != nil {
+		body = nil // the header still tells
+	}
+	// It fails only when the connection is down, and then nobody waits for it either.
+	_ = r.Error("400", why.Error(), body)
 }
 
 // drain waits until the requests that have arrived are handed over: those behind a flush are in the

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -65,7 +66,7 @@ func (v *visit) gather(ctx context.Context, m *a2e.AwaitReq, wait time.Duration)
 			heard[a.subject] = true
 			got = append(got, a.data)
 		case <-ctx.Done():
-			return &actor.Error{Kind: actor.Timeout, Err: ctx.Err()}
+			return &actor.Error{Kind: actor.Timeout, Err: errors.New("the time allowed for waiting is over")}
 		}
 		if done, resp := agent.Gathered(m.Mode, got, len(ids)-len(got), need); done {
 			resp.Envelope = a2e.Answer(v.env, time.Now())

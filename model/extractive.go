@@ -60,7 +60,9 @@ func (extractive) Step(ctx context.Context, r *Request) (*Response, error) {
 // up. Of more than 400 sentences, 400 are ranked: the first 40, and the heaviest by tf-idf of 360
 // equal stretches of the rest. A sentence of over 1,000 letters counts as several.
 //
-// Sentences are put together with a space, or with a line break after one that has no terminator.
+// Sentences are put together with a space. Where a block ends without a terminator, as headings do, a
+// blank line follows, so that it stays a block of its own in whatever reads the summary; a piece of a
+// sentence that was too long has a line break behind it.
 func Summarise(ctx context.Context, text string, sentences int) (string, error) {
 	if sentences < 0 || sentences > maxSentences {
 		return "", &actor.Error{Op: "model.Summarise", Kind: actor.SchemaViolation, Field: "sentences",
@@ -141,6 +143,8 @@ func joinSentences(list []sentence) string {
 			before := list[i-1].text
 			last, _ := utf8.DecodeLastRuneInString(strings.TrimRightFunc(before, isCloser))
 			switch {
+			case !isTerminator(last) && list[i-1].last:
+				b.WriteString("\n\n")
 			case !isTerminator(last):
 				b.WriteByte('\n')
 			case !isWide(last):

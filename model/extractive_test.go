@@ -38,11 +38,11 @@ func TestExtractiveReadsTheDocuments(t *testing.T) {
 		"": {}, " \n": {}, "Sum up: <document></document>": {},
 		"Only <b>one</b> sentence.": {"Only one sentence.", 1},
 		"Sum up. <document title=\"x\">First. Second.</document> Be brief. <document>Third</document> Thanks.": {"First. Second. Third", 3},
-		"Sum up.\n<document>\n```\nopen\n</document>\n<document>\nNot code.\n</document>":                      {"open\nNot code.", 2},
+		"Sum up.\n<document>\n```\nopen\n</document>\n<document>\nNot code.\n</document>":                      {"open\n\nNot code.", 2},
 		"Sum up <document>never closed.":                   {"Sum up <document>never closed.", 1},
 		"<documents>no</documents>":                        {"<documents>no</documents>", 1},
 		"<document>One.</document> and <document>open one": {"One.", 1},
-		"# Title\n\nText.":                                 {"Title\nText.", 2},
+		"# Title\n\nText.":                                 {"Title\n\nText.", 2},
 	} {
 		if got := extract(t, request(in)); got != want {
 			t.Errorf("%q should come back whole\nwant %+v\ngot  %+v", in, want, got)
@@ -169,6 +169,20 @@ func TestHeadingsAndRepetitionComeLast(t *testing.T) {
 	check("# A title\n\nOnly text.\n\n# Another", 2, "Only text.")
 	check("# Apples\n# Apples\n# Pears", 2, "Apples", "Pears")
 	check(strings.Repeat("The same again. ", 50), 5, "The same again.")
+}
+
+// A merge sums summaries up again: what was a block, or a name, has to be one still.
+func TestASummaryCanBeSummedUp(t *testing.T) {
+	t.Parallel()
+	doc := "# Purged by subject\n\n- Ids begin with `sub_`\n- Entries of `<ns>_registry` go to *.go files\n\nSettled ones __leave__ snake_case."
+	want := "Purged by subject\n\nIds begin with sub_\n\nEntries of <ns>_registry go to *.go files\n\nSettled ones leave snake_case."
+	for range 2 {
+		got, err := model.Summarise(t.Context(), doc, 5)
+		if err != nil || got != want {
+			t.Fatalf("the summary of %q\nwant %q\ngot  %q (%v)", doc, want, got, err)
+		}
+		doc = got
+	}
 }
 
 func TestSummaryOfDocumentsWithoutSpaces(t *testing.T) {

@@ -47,7 +47,7 @@ func inline(s string) string {
 		in.markup()
 	}
 	in.out.WriteString(s[in.at:])
-	return in.out.String()
+	return in.emphasised()
 }
 
 // An inliner is at one place of a paragraph.
@@ -55,8 +55,17 @@ type inliner struct {
 	s    string
 	at   int
 	out  strings.Builder
+	runs []run       // of emphasis, in out
 	pair map[int]int // the "]" of a "["
 	jump map[int]int // where a link goes on, by the place of its "]"
+}
+
+// A run is one of "*", "_" or "~~" that may open or close emphasis.
+type run struct {
+	at, length  int
+	mark        byte
+	open, close bool
+	left        int // how many of its marks stay
 }
 
 // brackets pairs "[" and "]", passing over escaped ones.
@@ -211,26 +220,63 @@ func (in *inliner) tag(rest string) {
 	in.at += end + 1
 }
 
-// emphasis takes out a run of "*", "_" or "~~" that leans on a word. It leaves "2 * 3", "2*3",
-// "snake_case" and "~5" alone.
+// emphasis notes a run of "*", "_" or "~~" that leans on a word. Those in "2 * 3", "2*3", "snake_case"
+// and "~5" are text.
 func (in *inliner) emphasis(rest string, c byte) {
 	n := len(rest) - len(strings.TrimLeft(rest, string(c)))
 	before, _ := utf8.DecodeLastRuneInString(in.s[:in.at])
 	after, _ := utf8.DecodeRuneInString(rest[n:])
 	startsFree := in.at == 0 || unicode.IsSpace(before)
 	endsFree := n == len(rest) || unicode.IsSpace(after)
-	var keep bool
+	r := run{at: in.out.Len(), length: n, mark: c, open: !endsFree, close: !startsFree, left: n}
 	switch c {
 	case '*':
-		keep = unicode.IsDigit(before) && unicode.IsDigit(after)
+		if unicode.IsDigit(before) && unicode.IsDigit(after) {
+			r.open, r.close = false, false
+		}
 	case '_':
-		keep = isWordRune(before) && isWordRune(after)
+		opens := r.open && (startsFree || isMark(before) || !isMark(after))
+		closes := r.close && (endsFree || isMark(after) || !isMark(before))
+		r.open, r.close = opens && (!closes || isMark(before)), closes && (!opens || isMark(after))
 	case '~':
-		keep = n != 2
+		r.open, r.close = r.open && n == 2, r.close && n == 2
 	}
-	if keep || startsFree && endsFree {
-		in.literal(n)
-		return
+	if r.open || r.close {
+		in.runs = append(in.runs, r)
 	}
-	in.at += n
+	in.literal(n)
+}
+
+// isMark reports whether r is punctuation or a symbol.
+func isMark(r rune) bool { return unicode.IsPunct(r) || unicode.IsSymbol(r) }
+
+// emphasised gives what was written without the runs that open and close emphasis. One that has no
+// partner is text: "sub_", "<ns>_registry" and "*.go" stay as they are.
+func (in *inliner) emphasised() string {
+	open := map[byte][]*run{}
+	for i := range in.runs {
+		r := &in.runs[i]
+		waiting := open[r.mark]
+		for r.close && r.left > 0 && len(waiting) > 0 {
+			o := waiting[len(waiting)-1]
+			n := min(o.left, r.left)
+			o.left -= n
+			r.left -= n
+			if o.left == 0 {
+				waiting = waiting[:len(waiting)-1]
+			}
+		}
+		if r.open && r.left > 0 {
+			waiting = append(waiting, r)
+		}
+		open[r.mark] = waiting
+	}
+	text, at := in.out.String(), 0
+	var b strings.Builder
+	for _, r := range in.runs {
+		b.WriteString(text[at : r.at+r.left])
+		at = r.at + r.length
+	}
+	b.WriteString(text[at:])
+	return b.String()
 }

@@ -15,6 +15,7 @@ const (
 type sentence struct {
 	text    string
 	heading bool
+	last    bool // of its block
 }
 
 // sentencesOf gives the sentences of the documents, in order. It is interrupted between blocks.
@@ -25,10 +26,14 @@ func sentencesOf(ctx context.Context, docs []string) ([]sentence, error) {
 			if err := interrupted(ctx, "model.Summarise", ""); err != nil {
 				return nil, err
 			}
+			before := len(list)
 			for _, text := range split(b.text) {
 				if strings.ContainsFunc(text, isWordRune) {
 					list = append(list, sentence{text: text, heading: b.heading})
 				}
+			}
+			if len(list) > before {
+				list[len(list)-1].last = true
 			}
 		}
 	}
