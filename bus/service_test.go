@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/bus"
 	"github.com/troupehq/troupe/subjects"
@@ -52,6 +53,14 @@ func TestServeA2E(t *testing.T) {
 	}
 	_, err := asker.Request(ctx, names.Namespace()+".a2e.=zz", []byte("hi"))
 	wantKind(t, "a token that is no agent", err, actor.SchemaViolation)
+	refused, err := asker.NC.RequestWithContext(ctx, names.Namespace()+".a2e.=zz", []byte(`{"type":"SUBAGENT_LIST_REQ","id":"r1"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := a2e.DecodeAnswer(refused.Data)
+	if e, ok := body.(*a2e.Error); !ok || e.Code != actor.SchemaViolation || e.ReqID != "r1" {
+		t.Errorf("the body for a token that is no agent is %q, %v; want the protocol's error, about the request r1", refused.Data, err)
+	}
 
 	var info micro.Info
 	text, err := asker.Request(ctx, "$SRV.INFO."+names.Namespace(), nil)
@@ -66,8 +75,8 @@ func TestServeA2E(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(text, &stats); err != nil || len(stats.Endpoints) != 1 || stats.Endpoints[0].NumRequests != 3 {
-		t.Errorf("stats %s (error: %v), want 3 requests", text, err)
+	if err := json.Unmarshal(text, &stats); err != nil || len(stats.Endpoints) != 1 || stats.Endpoints[0].NumRequests != 4 {
+		t.Errorf("stats %s (error: %v), want 4 requests", text, err)
 	}
 	stop()
 	_, err = asker.Request(ctx, names.A2E("x"), nil)
@@ -118,6 +127,45 @@ func TestServeA2EDrains(t *testing.T) {
 	stop()
 	if handled.Load() != n {
 		t.Errorf("%d of %d requests were handled", handled.Load(), n)
+	}
+}
+
+// Large requests that come faster than they are handled wait, and are answered.
+func TestServeA2EBurst(t *testing.T) {
+	t.Parallel()
+	srv := natstest.Start(t)
+	conn, names := natstest.Conn(t, srv), natstest.Names(t)
+	open := make(chan struct{})
+	serveA2E(t, conn, names, func(r bus.Request) {
+		<-open
+		if err := conn.Publish(r.Reply, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	asker := natstest.Conn(t, srv)
+	const n = 100 // 100 MB, where NATS keeps 64 by default
+	answers := make(chan struct{}, n)
+	inbox := asker.NewInbox()
+	stop, err := asker.Subscribe(inbox, func(string, []byte) { answers <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	data := make([]byte, 1_000_000)
+	for range n {
+		if err := asker.NC.PublishRequest(names.A2E("x"), inbox, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := asker.NC.FlushWithContext(natstest.Context(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.NC.FlushWithContext(natstest.Context(t)); err != nil { // all have arrived
+		t.Fatal(err)
+	}
+	close(open)
+	for i := range n {
+		next(t, fmt.Sprint("answer ", i), answers)
 	}
 }
 

@@ -11,19 +11,23 @@ import (
 )
 
 const (
-	tryTimeout   = 5 * time.Second // for an answer, before the request is made again
-	mergeTimeout = 2 * time.Minute // the same for a merge, which models take their time for
-	firstPause   = 20 * time.Millisecond
-	maxPause     = time.Second
+	firstRepeat = time.Second     // after a try without an answer another follows,
+	maxRepeat   = 2 * time.Second // and then others
+	tryTimeout  = 30 * time.Second
+	firstPause  = 20 * time.Millisecond // after a try that found nobody
+	maxPause    = time.Second
+	lookEvery   = 250 * time.Millisecond
+
+	// A merge takes models their time, and its host keeps every try until then.
+	mergeRepeat  = 20 * time.Second
+	mergeTimeout = 2 * time.Minute
 )
 
 // Do makes a request and gives its answer, which is of the type that the protocol has for it. The
 // request's own id is its idempotency key; if it has none it gets the Client's, or a random one. An
-// answer of type error is returned as an error. An AwaitReq is asked as it is, and once only unless no
-// host was there.
+// answer of type error is returned as an error. An AwaitReq is made as several that wait a few
+// seconds each, until its own time is over, or ctx ends if it has none.
 func (c *Client) Do(ctx context.Context, req a2e.Request) (a2e.Message, error) {
-	ctx, cancel := c.within(ctx, req)
-	defer cancel()
 	env := envelopeOf(req)
 	if env.ID == "" {
 		env.ID = c.key
@@ -31,11 +35,29 @@ func (c *Client) Do(ctx context.Context, req a2e.Request) (a2e.Message, error) {
 	if env.ID == "" {
 		env.ID = newKey()
 	}
+	ctx, cancel := c.within(ctx, req)
+	defer cancel()
+	next, err := c.tries(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return c.ask(ctx, req, next)
+}
+
+// tries gives what makes each try of a request.
+func (c *Client) tries(ctx context.Context, req a2e.Request) (next func() (try, error), err error) {
+	if m, ok := req.(*a2e.AwaitReq); ok {
+		return c.awaits(ctx, m), nil
+	}
 	data, err := c.encode(req)
 	if err != nil {
 		return nil, err
 	}
-	return c.ask(ctx, req, data)
+	t := try{data: data, patience: tryTimeout, repeat: maxRepeat}
+	if _, ok := req.(*a2e.MergeReq); ok {
+		t.patience, t.repeat = mergeTimeout, mergeRepeat
+	}
+	return func() (try, error) { return t, nil }, nil
 }
 
 // Check refuses a request that can't be sent, without sending it: TooLarge past what the server takes.
@@ -55,38 +77,79 @@ func (c *Client) encode(req a2e.Request) ([]byte, error) {
 	return data, nil
 }
 
-// within gives a request the house's deadline if it brought none and does not wait.
+// within gives a request the house's deadline if it brought none and does not wait, and one that waits
+// its own.
 func (c *Client) within(ctx context.Context, req a2e.Request) (context.Context, context.CancelFunc) {
-	_, limited := ctx.Deadline()
-	switch req.(type) {
-	case *a2e.AwaitReq, *a2e.MergeReq:
-		limited = true
+	switch m := req.(type) {
+	case *a2e.AwaitReq:
+		if m.Timeout() > 0 {
+			return context.WithTimeout(ctx, m.Timeout()+awaitGrace)
+		}
+		return context.WithCancel(ctx)
+	case *a2e.MergeReq:
+		return context.WithCancel(ctx)
 	}
-	if limited {
+	if _, limited := ctx.Deadline(); limited {
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, c.cfg.Timeout)
 }
 
-// ask sends the request until it is answered or ctx ends, with growing pauses between.
-func (c *Client) ask(ctx context.Context, req a2e.Request, data []byte) (a2e.Message, error) {
-	for wait := firstPause; ; wait = min(2*wait, maxPause) {
-		msg, again, err := c.try(ctx, req, data)
-		if err == nil || !again || ctx.Err() != nil {
-			return msg, c.over(ctx, req, err)
-		}
-		if !pause(ctx, wait) {
-			return nil, c.over(ctx, req, err)
+// A try is one time that a request is sent.
+type try struct {
+	data     []byte
+	patience time.Duration // how long its answer is listened for
+	repeat   time.Duration // after which another follows, at the latest
+	last     bool          // that its time is over is the answer
+}
+
+// An outcome is how a try ended. again says that another may end otherwise.
+type outcome struct {
+	msg   a2e.Message
+	again bool
+	err   error
+}
+
+// ask sends the request until it is answered or ctx ends; the first answer wins. A try without an
+// answer is still listened to while others follow it: a host that is frozen, or cut off, takes its
+// share of the requests until the server drops it, and its answer to one may come yet. The connection's
+// return from a loss is a reason for a try, too: the answer may have been sent meanwhile.
+func (c *Client) ask(ctx context.Context, req a2e.Request, next func() (try, error)) (a2e.Message, error) {
+	tries, cancel := context.WithCancel(ctx)
+	s := c.newAsking()
+	defer s.close()
+	defer cancel()
+	for {
+		select {
+		case <-s.due.C:
+			t, err := next()
+			if err != nil {
+				return nil, err
+			}
+			s.send(tries, t)
+		case o := <-s.outcomes:
+			s.open--
+			switch {
+			case o.err == nil:
+				return o.msg, nil
+			case !o.again:
+				return nil, fail(req, "", o.err)
+			case ctx.Err() == nil:
+				s.failed(o.err)
+			}
+		case <-s.look.C:
+			s.lookForLoss()
+		case <-ctx.Done():
+			return nil, over(ctx, req, s.err)
 		}
 	}
 }
 
-// over words the last failure of a request. When time ran out it says what that time was spent on.
-func (c *Client) over(ctx context.Context, req a2e.Request, err error) error {
+// over is the error of a request whose time ran out, and says what that time was spent on. err is that
+// of the last try, or nil if there was no answer at all.
+func over(ctx context.Context, req a2e.Request, err error) error {
 	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil && actor.KindOf(err) != actor.Unavailable:
+	case actor.KindOf(err) != actor.Unavailable:
 		return fail(req, actor.Timeout, fmt.Errorf("no answer in time: %w", context.Cause(ctx)))
 	case errors.Is(ctx.Err(), context.Canceled):
 		return fail(req, actor.Timeout, fmt.Errorf("%w: %w", context.Cause(ctx), err))
@@ -94,38 +157,23 @@ func (c *Client) over(ctx context.Context, req a2e.Request, err error) error {
 	return fail(req, "", err)
 }
 
-// try sends the request once. again says that it may be sent once more.
-func (c *Client) try(ctx context.Context, req a2e.Request, data []byte) (msg a2e.Message, again bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience(req))
+// try sends the request once.
+func (c *Client) try(ctx context.Context, t try) outcome {
+	ctx, cancel := context.WithTimeout(ctx, t.patience)
 	defer cancel()
-	answer, err := c.cfg.Conn.Request(ctx, c.cfg.Names.A2E(c.cfg.Agent), data)
+	answer, err := c.cfg.Conn.Request(ctx, c.cfg.Names.A2E(c.cfg.Agent), t.data)
 	if err != nil {
 		kind := actor.KindOf(err)
-		_, waits := req.(*a2e.AwaitReq)
-		return nil, kind == actor.Unavailable || kind == actor.Timeout && !waits, err
+		return outcome{nil, kind == actor.Unavailable || kind == actor.Timeout, err}
 	}
-	msg, err = a2e.DecodeAnswer(answer)
+	msg, err := a2e.DecodeAnswer(answer)
 	if err != nil {
-		return nil, false, &actor.Error{Kind: actor.RuntimeError, Err: fmt.Errorf("the answer: %w", err)}
+		return outcome{nil, false, &actor.Error{Kind: actor.RuntimeError, Err: fmt.Errorf("the answer: %w", err)}}
 	}
 	if refused, ok := msg.(*a2e.Error); ok {
-		return nil, refused.Code == actor.Unavailable, refused.Err()
+		return outcome{nil, refused.Code == actor.Unavailable || refused.Code == actor.Timeout && !t.last, refused.Err()}
 	}
-	return msg, false, nil
-}
-
-// patience is how long one try of a request may take.
-func patience(req a2e.Request) time.Duration {
-	switch m := req.(type) {
-	case *a2e.MergeReq:
-		return mergeTimeout
-	case *a2e.AwaitReq:
-		if m.TimeoutSeconds > 0 {
-			return m.Timeout() + awaitGrace
-		}
-		return awaitMax
-	}
-	return tryTimeout
+	return outcome{msg, false, nil}
 }
 
 // envelopeOf is where a request keeps its envelope.
@@ -180,16 +228,4 @@ func fail(req a2e.Request, kind actor.Kind, err error) error {
 		e.ID, e.Field, e.Err = cause.ID, cause.Field, cause.Err
 	}
 	return e
-}
-
-// pause waits, and reports false when ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -11,56 +11,39 @@ import (
 )
 
 const (
-	awaitMax   = 30 * time.Second // of one request to wait; then it is made again
-	awaitMin   = 10 * time.Millisecond
-	awaitGrace = 2 * time.Second // for the host's word that the time is over
-	lookEvery  = 250 * time.Millisecond
+	awaitRepeat = 5 * time.Second         // between two tries, at the most
+	awaitMax    = 5500 * time.Millisecond // that a host waits in one, so that they overlap
+	awaitMin    = 10 * time.Millisecond
+	awaitGrace  = 2 * time.Second // for the host's word that the time is over
 )
 
 // Await waits until the subagent's session has ended, and tells how. A subagent that never had a task
 // is READY at once. Canceled or out of time, the error is a Timeout.
 func (c *Client) Await(ctx context.Context, id actor.ID) (*a2e.AwaitResp, error) {
-	for {
-		resp, err := c.awaitOnce(ctx, id)
-		if err == nil {
-			return resp, c.inlineAwait(ctx, resp)
-		}
-		if actor.KindOf(err) != actor.Timeout || !pause(ctx, firstPause) {
-			return nil, err
-		}
+	resp, err := answer[*a2e.AwaitResp](ctx, c, &a2e.AwaitReq{SubagentID: id})
+	if err != nil {
+		return nil, err
 	}
+	return resp, c.inlineAwait(ctx, resp)
 }
 
-// awaitOnce makes one request to wait. It ends early, with Timeout, when the connection was lost and
-// came back: the answer may have been sent meanwhile.
-func (c *Client) awaitOnce(ctx context.Context, id actor.ID) (*a2e.AwaitResp, error) {
-	limit := awaitMax
-	if until, ok := ctx.Deadline(); ok {
-		limit = max(min(limit, time.Until(until)), awaitMin)
+// awaits gives the tries of a request to wait: each waits until shortly after the next is due, or until
+// the time is over. It is over when req says so, or when ctx ends.
+func (c *Client) awaits(ctx context.Context, req *a2e.AwaitReq) func() (try, error) {
+	end, limited := ctx.Deadline()
+	if own := req.Timeout(); own > 0 && (!limited || time.Until(end) > own) {
+		end, limited = time.Now().Add(own), true
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	lost := c.cancelWhenLost(ctx, cancel)
-	defer func() {
-		cancel()
-		<-lost
-	}()
-	return answer[*a2e.AwaitResp](ctx, c, &a2e.AwaitReq{SubagentID: id, TimeoutSeconds: limit.Seconds()})
-}
-
-// cancelWhenLost cancels when the connection has come back from a loss. What it returns is closed
-// once it no longer looks, which ends with ctx.
-func (c *Client) cancelWhenLost(ctx context.Context, cancel context.CancelFunc) <-chan struct{} {
-	done := make(chan struct{})
-	before := c.cfg.Conn.NC.Stats().Reconnects
-	go func() {
-		defer close(done)
-		for pause(ctx, lookEvery) {
-			if c.cfg.Conn.NC.Stats().Reconnects != before {
-				cancel()
-			}
+	return func() (try, error) {
+		wait := awaitMax
+		if limited {
+			wait = max(min(wait, time.Until(end)), awaitMin)
 		}
-	}()
-	return done
+		one := *req
+		one.TimeoutSeconds = wait.Seconds()
+		data, err := c.encode(&one)
+		return try{data: data, patience: wait + awaitGrace, repeat: awaitRepeat, last: wait < awaitMax}, err
+	}
 }
 
 // AwaitAll waits for every subagent, and gives the answers in the order of ids. It fails as soon as
@@ -99,16 +82,16 @@ func (c *Client) Gather(ctx context.Context, mode a2e.Mode, quorum int, ids ...a
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	type outcome struct {
+	type ended struct {
 		at   int
 		resp *a2e.AwaitResp
 		err  error
 	}
-	outcomes := make(chan outcome)
+	outcomes := make(chan ended)
 	for i, id := range ids {
 		go func() {
 			resp, err := c.Await(ctx, id)
-			outcomes <- outcome{i, resp, err}
+			outcomes <- ended{i, resp, err}
 		}()
 	}
 	left := len(ids)

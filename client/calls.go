@@ -117,12 +117,19 @@ func (c *Client) Merge(ctx context.Context, strategy a2e.Strategy, ids ...actor.
 }
 
 // Cancel stops a subagent and everything below it, or everything below the agent itself. It returns
-// when all of them have stopped. The event is the protocol's own when there was something to stop.
+// when all of them have stopped. The event is the protocol's own when there was something to stop for
+// the try that was answered.
+//
+// It has no idempotency key: to stop what has stopped is nothing. But a try that a frozen host has taken
+// is carried out when that host wakes up, which may be after Cancel has returned, and stops what was
+// started there meanwhile. A task that was delegated after a Cancel may so end as CANCELED; delegated
+// again, it runs. The same goes for a request that was given up when its context ended.
 func (c *Client) Cancel(ctx context.Context, id actor.ID) (*a2e.Event, error) {
 	return answer[*a2e.Event](ctx, c, &a2e.CancelReq{SubagentID: id})
 }
 
-// Terminate ends a subagent and everything below it for good, as Cancel stops it.
+// Terminate ends a subagent and everything below it for good, as Cancel stops it. A late try does no more
+// than the first did, for what is terminated starts nothing.
 func (c *Client) Terminate(ctx context.Context, id actor.ID) (*a2e.Event, error) {
 	return answer[*a2e.Event](ctx, c, &a2e.TerminateReq{SubagentID: id})
 }

@@ -80,9 +80,7 @@ func TestErrorsAreTyped(t *testing.T) {
 	_, err = r.Spawn(r.ctx, client.SpawnRequest{Agent: a2e.SubagentConfig{Model: "builtin/echo"}})
 	wantKind(t, "spawn without a name", err, actor.SchemaViolation, "agent.name")
 	_, err = r.Merge(r.ctx, "custom:nobody", id)
-	if err != nil { // nothing completed, so that nobody is asked
-		t.Fatalf("merge of nothing: %v", err)
-	}
+	wantKind(t, "a merge by nobody", err, actor.SchemaViolation, "strategy")
 	_, err = r.Gather(r.ctx, a2e.ModeQuorum, 2, id)
 	wantKind(t, "a quorum of two of one", err, actor.SchemaViolation, "quorum")
 	_, err = r.Delegate(r.ctx, id, a2e.TaskDefinition{Name: "t", Instruction: strings.Repeat("x", 2<<20)})

@@ -9,17 +9,20 @@
 //
 // # Asking again
 //
-// A request that finds no host, or gets no answer, is made again until its context ends. One that
-// must not be done twice (SPAWN, DELEGATE, MESSAGE, MERGE) carries one idempotency key for all its
-// tries: a random one, or the caller's, see [Client.WithKey]. The host keeps the answer for 24 hours
-// and gives it to whoever asks with that key.
+// A request that finds no host, or gets no answer, is made again until its context ends: after a
+// second, then every two, while the answer to the first is still listened to. The first answer wins.
+// So a host that is frozen, and keeps its share of the requests until the server drops it, costs
+// seconds and no failures. A request that must not be done twice (SPAWN, DELEGATE, MESSAGE, MERGE)
+// carries one idempotency key for all its tries: a random one, or the caller's, see [Client.WithKey].
+// The host keeps the answer for 24 hours and gives it to whoever asks with that key. LIST and AWAIT
+// change nothing, and TERMINATE can be done again; what a late CANCEL does is told at [Client.Cancel].
 //
 // # Waiting
 //
-// [Client.Await] and what is built on it wait as long as their context allows. They ask again when a
-// request to wait runs out and when the connection was lost meanwhile, so that a host or a server that
-// restarts does not keep an answer from them. Everything else gets [Config.Timeout] if its context
-// has no deadline.
+// [Client.Await] and what is built on it wait as long as their context allows. They ask again every
+// 5 seconds, and when the connection was lost meanwhile, so that a host or a server that stops or
+// restarts does not keep an answer from them. A merge, too, waits as long as its context allows.
+// Everything else gets [Config.Timeout] if its context has no deadline.
 //
 // # Large values
 //

@@ -234,6 +234,7 @@ func (in *inliner) emphasis(rest string, c byte) {
 		if unicode.IsDigit(before) && unicode.IsDigit(after) {
 			r.open, r.close = false, false
 		}
+		r.open = r.open && after != '.' && after != '/' // "*.go", "a.*.b", "*/5": patterns
 	case '_':
 		opens := r.open && (startsFree || isMark(before) || !isMark(after))
 		closes := r.close && (endsFree || isMark(after) || !isMark(before))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"sync"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -19,7 +20,7 @@ func expect(last uint64) nats.Header {
 
 // publish sends m on its way. op and id go into the error; without op the error stays bare.
 func (l *link) publish(op string, id actor.ID, m *nats.Msg) actor.Ack {
-	return &ack{l.sender.SendMsg(m), op, id}
+	return &ack{Ack: l.sender.SendMsg(m), op: op, id: id}
 }
 
 // put publishes the value of a key.
@@ -49,12 +50,19 @@ type ack struct {
 	actor.Ack
 	op string
 	id actor.ID
+
+	once  sync.Once
+	final error // once it has failed
 }
 
 // Wait implements [actor.Ack].
 func (a *ack) Wait(ctx context.Context) (uint64, error) {
 	seq, err := a.Ack.Wait(ctx)
-	return seq, fault(a.op, a.id, err)
+	if err == nil || actor.KindOf(err) == actor.Timeout { // of ctx: the answer may still come
+		return seq, fault(a.op, a.id, err)
+	}
+	a.once.Do(func() { a.final = fault(a.op, a.id, err) })
+	return 0, a.final
 }
 
 // invalid is a write that was never sent.

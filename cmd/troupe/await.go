@@ -21,7 +21,7 @@ func (a *app) awaitCommand() *cobra.Command {
 READY, which is an answer. Exit code 1 says that one failed or was stopped; of several, that
 fewer completed than were asked for.`,
 		Example: "  troupe await sub_1f0c22aa\n  troupe await sub_1f0c22aa sub_9b3d1e02 sub_40f7c6d8 --mode quorum --quorum 2 --timeout 1m",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    takes("ID…"),
 		RunE: a.does(a.asks(func(ctx context.Context, c *client.Client, args []string) error {
 			if quorum != 0 && mode.value != "quorum" {
 				return usage(errors.New("--quorum is for --mode quorum"))

@@ -24,7 +24,7 @@ func (a *app) benchCommand() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure it against the ceiling that JetStream sets",
 		Long:  benchLong,
-		Args:  cobra.NoArgs,
+		Args:  takes(),
 		RunE:  a.does(func(ctx context.Context, _ []string) error { return a.bench(ctx, o) }),
 	}
 	f := cmd.Flags()

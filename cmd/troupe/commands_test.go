@@ -68,10 +68,14 @@ func TestExitCodes(t *testing.T) {
 		{exitFailed, "timeout", []string{"await", busy, "--timeout", "200ms"}},
 		{exitFailed, "TERMINATED", []string{"send", over, "x"}},
 		{exitFailed, "TERMINATED", []string{"delegate", over, "x"}},
-		{exitFailed, "agent.name", []string{"spawn", "", "--model", "builtin/echo"}},
+		{exitUsage, "NAME is empty", []string{"spawn", "", "--model", "builtin/echo"}},
 		{exitUsage, "unknown flag", []string{"ls", "--frobnicate"}},
 		{exitUsage, "model", []string{"spawn", "x"}},
-		{exitUsage, "arg", []string{"delegate", ready}},
+		{exitUsage, "missing INSTRUCTION", []string{"delegate", ready}},
+		{exitUsage, "missing ID and CONTENT", []string{"send"}},
+		{exitUsage, "missing ID…", []string{"await"}},
+		{exitUsage, `"b" is one argument too many`, []string{"tree", "a", "b"}},
+		{exitUsage, `"a" is one argument too many`, []string{"ls", "a"}},
 		{exitUsage, "KEY=JSON", []string{"spawn", "x", "--model", "m", "--metadata", "nope"}},
 		{exitUsage, "needs quotes", []string{"spawn", "x", "--model", "m", "--metadata", "a=b"}},
 		{exitUsage, "one of shared", []string{"spawn", "x", "--model", "m", "--memory-scope", "none"}},
@@ -101,7 +105,10 @@ func TestExitCodes(t *testing.T) {
 	}
 	troupe(t, "frobnicate").fails(t, exitUsage, "unknown command")
 	troupe(t, "ls").fails(t, exitUnreachable, "127.0.0.1:1") // $NATS_URL
-	troupe(t, "ls", "--context", "missing").fails(t, exitUnreachable, "missing")
+	for _, args := range [][]string{{"ls"}, {"up"}, with(summarise, "--each", "testdata/bread.md")} {
+		troupe(t, with(args, "--context", "missing")...).fails(t, exitUsage, `unknown context "missing"`)
+		troupe(t, with(args, "--context", "a/../b")...).fails(t, exitUsage, "context")
+	}
 }
 
 func TestHelp(t *testing.T) {
@@ -113,6 +120,7 @@ func TestHelp(t *testing.T) {
 		"up --help":       "127.0.0.1:4222",
 		"await --help":    "--mode any|all|quorum",
 		"version":         "troupe " + version,
+		"--version":       "troupe " + version,
 		"completion bash": "bash completion",
 	} {
 		if got := troupe(t, strings.Fields(args)...).succeeds(t); !strings.Contains(got, want) {

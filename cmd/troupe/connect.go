@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -30,7 +31,7 @@ func (a *app) asks(what func(ctx context.Context, c *client.Client, args []strin
 		if err != nil {
 			return err
 		}
-		conn, err := bus.Connect(ctx, bus.Config{URL: a.url, Context: a.context, Name: "troupe " + a.agent})
+		conn, err := connect(ctx, bus.Config{URL: a.url, Context: a.context, Name: "troupe " + a.agent})
 		if err != nil {
 			return err
 		}
@@ -44,6 +45,19 @@ func (a *app) asks(what func(ctx context.Context, c *client.Client, args []strin
 		}
 		return what(ctx, c, args)
 	}
+}
+
+// connect connects. A saved context that does not exist is an error of usage.
+func connect(ctx context.Context, cfg bus.Config) (*bus.Conn, error) {
+	conn, err := bus.Connect(ctx, cfg)
+	if err != nil && cfg.Context != "" {
+		for _, text := range []string{"unknown context", "invalid context name"} { // no error values tell
+			if strings.Contains(err.Error(), text) {
+				return nil, usage(err)
+			}
+		}
+	}
+	return conn, err
 }
 
 func newClient(conn *bus.Conn, names subjects.Names, agent string) (*client.Client, error) {

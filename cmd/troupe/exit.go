@@ -97,7 +97,7 @@ func explainActor(e *actor.Error) string {
 		text = e.Err.Error()
 	}
 	if field != "" {
-		text = field + " " + text
+		text = field + ": " + text
 	}
 	if id != "" && !strings.Contains(text, string(id)) {
 		text = string(id) + ": " + text

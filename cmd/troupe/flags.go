@@ -35,6 +35,27 @@ func (c *choice) Set(s string) error {
 	return nil
 }
 
+// takes checks the number of arguments: one for each name, any number more for a last "NAME…", and none
+// has to stand for a "[NAME]".
+func takes(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		many := len(names) > 0 && strings.HasSuffix(names[len(names)-1], "…")
+		if len(args) > len(names) && !many {
+			return fmt.Errorf("%q is one argument too many", args[len(names)])
+		}
+		var missing []string
+		for _, name := range names[min(len(args), len(names)):] {
+			if !strings.HasPrefix(name, "[") {
+				missing = append(missing, name)
+			}
+		}
+		if missing != nil {
+			return fmt.Errorf("missing %s", strings.Join(missing, " and "))
+		}
+		return nil
+	}
+}
+
 // where adds the flags that say which NATS and which namespace.
 func (a *app) where(cmd *cobra.Command, url string) {
 	f := cmd.Flags()

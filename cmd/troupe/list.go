@@ -25,7 +25,7 @@ func (a *app) lsCommand() *cobra.Command {
 		Use:     "ls",
 		Short:   "List the agent's subagents",
 		Example: "  troupe ls --status running --status waiting\n  troupe ls --agent planner -o json",
-		Args:    cobra.NoArgs,
+		Args:    takes(),
 		RunE: a.does(a.asks(func(ctx context.Context, c *client.Client, _ []string) error {
 			r := client.ListRequest{Parent: actor.ID(parent)}
 			for _, s := range statuses {
@@ -42,9 +42,13 @@ func (a *app) lsCommand() *cobra.Command {
 			if a.json() {
 				return a.print(&a2e.ListResp{Subagents: all})
 			}
+			name := clean
+			if terminal(a.stdout) {
+				name = func(s string) string { return clip(clean(s), maxNameColumns) }
+			}
 			rows := [][]string{{"ID", "STATUS", "NAME", "PARENT", "DEPTH", "MODEL"}}
 			for _, s := range all {
-				rows = append(rows, []string{string(s.SubagentID), string(s.Status), clean(s.Name), clean(string(s.ParentAgentID)), fmt.Sprint(s.Depth), clean(s.Config.Model)})
+				rows = append(rows, []string{string(s.SubagentID), string(s.Status), name(s.Name), clean(string(s.ParentAgentID)), fmt.Sprint(s.Depth), clean(s.Config.Model)})
 			}
 			return a.table(rows)
 		})),
@@ -59,7 +63,7 @@ func (a *app) showCommand() *cobra.Command {
 		Use:     "show ID",
 		Short:   "Show all about a subagent, and its last result",
 		Example: "  troupe show sub_1f0c22aa -o json | jq .last.result",
-		Args:    cobra.ExactArgs(1),
+		Args:    takes("ID"),
 		RunE: a.does(a.asks(func(ctx context.Context, c *client.Client, args []string) error {
 			e, err := entry(ctx, c, actor.ID(args[0]))
 			if err != nil {

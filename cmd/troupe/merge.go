@@ -19,7 +19,7 @@ func (a *app) mergeCommand() *cobra.Command {
 		Short:   "Combine the results of subagents",
 		Long:    "Combine the results of the subagents that completed. The others are skipped, and listed in the JSON.",
 		Example: "  troupe merge sub_1f0c22aa sub_9b3d1e02 --strategy voting -o json",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    takes("ID…"),
 		RunE: a.does(a.asks(func(ctx context.Context, c *client.Client, args []string) error {
 			if !a2e.Strategy(strategy).Valid() {
 				return usage(errors.New("--strategy is " + strategyHelp))

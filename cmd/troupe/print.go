@@ -1,11 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/troupehq/troupe/a2e"
 )
@@ -13,11 +14,33 @@ import (
 // json reports whether JSON was asked for.
 func (a *app) json() bool { return a.output.value == "json" }
 
-// print prints v as one line of JSON.
+// print prints v as one line of JSON. On a terminal what would move the cursor there is escaped.
 func (a *app) print(v any) error {
-	e := json.NewEncoder(a.stdout)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	text := b.String()
+	if terminal(a.stdout) {
+		text = escaped(text)
+	}
+	_, err := a.stdout.WriteString(text)
+	return err
+}
+
+// escaped is JSON with the characters that clean takes out of texts written as escapes.
+func escaped(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r != unicode.ReplacementChar && cleaned(r) == unicode.ReplacementChar {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // say prints a line of text.
@@ -26,21 +49,49 @@ func (a *app) say(format string, args ...any) error {
 	return err
 }
 
-// result prints a result, text as text.
+// result prints a result, text as text: exactly where it is piped, without what would move the cursor on
+// a terminal.
 func (a *app) result(raw json.RawMessage) error {
 	if len(raw) == 0 {
 		return nil
 	}
-	return a.say("%s", strings.TrimRight(textOf(raw), "\n"))
+	return a.say("%s", shown(strings.TrimRight(textOf(raw), "\n"), terminal(a.stdout)))
+}
+
+// shown is a text of several lines as it may be written to where it goes.
+func shown(text string, terminal bool) string {
+	if !terminal {
+		return text
+	}
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return r
+		}
+		return cleaned(r)
+	}, strings.ReplaceAll(text, "\r\n", "\n"))
 }
 
 // table prints rows in columns.
 func (a *app) table(rows [][]string) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	var widths []int
 	for _, row := range rows {
-		fmt.Fprintln(w, strings.Join(row, "\t")) // what fails is told by Flush
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], columns(cell))
+		}
 	}
-	return w.Flush()
+	var b strings.Builder
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			line += pad(cell, widths[i]) + "  "
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	_, err := a.stdout.WriteString(b.String())
+	return err
 }
 
 // textOf is what a person wants to read of a result: its summary, output or answer when that is text,

@@ -27,6 +27,7 @@ type progress struct {
 	mu     sync.Mutex
 	latest map[actor.ID]agent.Entry // of the registry
 	ended  map[actor.ID]bool
+	why    map[actor.ID]string // of those that failed
 	failed int
 	over   int // parts that are done, well or not
 }
@@ -34,7 +35,7 @@ type progress struct {
 func newProgress(out *os.File, name string, total int) *progress {
 	return &progress{
 		out: out, live: terminal(out), name: name, total: total, begun: time.Now(),
-		latest: map[actor.ID]agent.Entry{}, ended: map[actor.ID]bool{},
+		latest: map[actor.ID]agent.Entry{}, ended: map[actor.ID]bool{}, why: map[actor.ID]string{},
 	}
 }
 
@@ -78,7 +79,7 @@ func (p *progress) update(e agent.Entry) {
 		return
 	}
 	if before.A2E() != status || before.StatusText != e.StatusText || e.ParentAgentID != actor.ID(p.name) && before.Step != e.Step {
-		p.line(status, row(&e, e.Depth-1, 0, time.Now()))
+		p.line(status, row(&e, "", e.Depth-1, 0, time.Now()))
 	}
 }
 
@@ -91,6 +92,10 @@ func (p *progress) done(part *part) {
 	why := part.failure()
 	if why != "" {
 		p.failed++
+		p.why[part.id] = why
+		if part.resp != nil {
+			p.why[part.id] = part.resp.Error
+		}
 	}
 	if p.live {
 		return
@@ -134,6 +139,7 @@ func (p *progress) frame(_, height int) []string {
 		entries = entries[:max(0, height-1)]
 	}
 	shown := newGrove(actor.ID(p.name), actor.ID(p.name), entries)
+	shown.why = p.why
 	head := fmt.Sprintf("%s  %d/%d done, %d running", clean(p.name), p.over, p.total, running)
 	if p.failed > 0 {
 		head += fmt.Sprintf(", %d failed", p.failed)

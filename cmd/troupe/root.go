@@ -67,10 +67,12 @@ func (a *app) root() *cobra.Command {
 		Long:          rootLong,
 		Example:       rootExample,
 		Args:          cobra.NoArgs,
+		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate(versionLine() + "\n")
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.AddGroup(

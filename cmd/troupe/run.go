@@ -45,7 +45,7 @@ func (a *app) runCommand() *cobra.Command {
 		Long:  runLong,
 		Example: `  troupe run "Summarise this document" --each 'docs/*.md' --each README.md
   troupe run "Summarise this document" --each 'notes/*.txt' -o json --nats nats://127.0.0.1:4222`,
-		Args: cobra.ExactArgs(1),
+		Args: takes("PROMPT"),
 		RunE: a.does(func(ctx context.Context, args []string) error {
 			r.prompt = args[0]
 			return a.runAll(ctx, &r)
@@ -106,6 +106,8 @@ func (a *app) perform(ctx context.Context, conn *bus.Conn, names subjects.Names,
 	switch {
 	case a.json():
 		err = a.print(j.report(merged))
+	case j.failures() < len(j.parts) && isEmpty(merged):
+		fmt.Fprintln(a.stderr, "troupe: there is no summary: no file has any text to summarise")
 	case j.failures() < len(j.parts):
 		err = a.result(merged)
 	}
@@ -118,6 +120,15 @@ func (a *app) perform(ctx context.Context, conn *bus.Conn, names subjects.Names,
 		return failed("%d of %d subagents did not complete", n, len(j.parts))
 	}
 	return err
+}
+
+// isEmpty reports whether a merge made a summary with nothing in it.
+func isEmpty(merged json.RawMessage) bool {
+	var of struct {
+		Strategy a2e.Strategy `json:"strategy"`
+		Summary  string       `json:"summary"`
+	}
+	return json.Unmarshal(merged, &of) == nil && of.Strategy == a2e.HierarchicalSummary && of.Summary == ""
 }
 
 // A report is what run prints as JSON.

@@ -128,9 +128,20 @@ func TestRunRefusesFiles(t *testing.T) {
 		}
 	}
 	troupe(t, "run", "x").fails(t, exitUsage, "each")
-	troupe(t, "run", "--each", "x").fails(t, exitUsage, "arg")
+	troupe(t, "run", "--each", "x").fails(t, exitUsage, "missing PROMPT")
 	troupe(t, with(summarise, "--each", "testdata/bread.md", "--merge", "magic")...).fails(t, exitUsage, "--merge")
 	troupe(t, with(summarise, "--each", "testdata/bread.md", "--nats", "nats://127.0.0.1:1")...).fails(t, exitUnreachable, "127.0.0.1:1")
+}
+
+func TestRunOnEmptyFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "a.md", "")
+	write(t, dir, "b.md", " \n")
+	o := troupe(t, with(summarise, "--each", filepath.Join(dir, "*.md"))...)
+	if got := o.succeeds(t); got != "" || !strings.Contains(o.err, "no file has any text") {
+		t.Fatalf("of empty files stdout is %q, want nothing, and a word on stderr:\n%s", got, o.err)
+	}
 }
 
 // A name with characters that globs give a meaning to is a file all the same.

@@ -96,15 +96,18 @@ func columns(s string) int {
 
 // clean takes out of a text what would move the cursor or turn the line around.
 func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t' || r == '\n' || r == '\r':
-			return ' '
-		case unicode.IsControl(r), r >= 0x202A && r <= 0x202E, r >= 0x2066 && r <= 0x2069:
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
+	return strings.Map(cleaned, s)
+}
+
+// cleaned is the character that stands for r in a text that was cleaned.
+func cleaned(r rune) rune {
+	switch {
+	case r == '\t' || r == '\n' || r == '\r':
+		return ' '
+	case unicode.IsControl(r), r >= 0x202A && r <= 0x202E, r >= 0x2066 && r <= 0x2069:
+		return unicode.ReplacementChar
+	}
+	return r
 }
 
 // wide are the characters that take two columns: East Asian ones and emoji.

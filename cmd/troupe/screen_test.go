@@ -1,8 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -54,6 +58,55 @@ func TestClean(t *testing.T) {
 	}
 }
 
+func TestAResultReachesATerminalClean(t *testing.T) {
+	t.Parallel()
+	raw := "a\tb\r\nc\x1b]0;title\a\x9b1m\u009b2J\x7f\u202Ed\ve"
+	want := "a\tb\nc\uFFFD]0;title\uFFFD\uFFFD1m\uFFFD2J\uFFFD\uFFFDd\uFFFDe"
+	if got := shown(raw, true); got != want {
+		t.Errorf("on a terminal the result is %q, want %q", got, want)
+	}
+	if got, want := escaped("[\"\u009b1m\u202E\uFFFDé\"]\n"), "[\"\\u009b1m\\u202e\uFFFDé\"]\n"; got != want {
+		t.Errorf("as JSON on a terminal the result is %q, want %q", got, want)
+	}
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	raw = strings.ReplaceAll(raw, "\x9b1m", "") // no JSON has it
+	result, err := json.Marshal(map[string]string{"output": raw})
+	if err == nil {
+		err = (&app{stdout: out}).result(result)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(out.Name()); err != nil || string(got) != raw+"\n" {
+		t.Errorf("piped, the result is %q, want it exactly: %q (%v)", got, raw, err)
+	}
+}
+
+func TestTreeLinesOfFailures(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("語", 60)
+	e := agent.Entry{SubagentID: "sub_1", ParentAgentID: "cli", Name: long, Session: 1, Step: 1, MaxSteps: 2, StatusText: "all is well"}
+	e.Status, e.StopReason = agent.StatusFailed, agent.StopTimeout
+	other := agent.Entry{SubagentID: "sub_2", ParentAgentID: "cli", Name: "b", Order: 1}
+	g := newGrove("cli", "cli", []agent.Entry{e, other})
+	lines := g.lines(time.UnixMicro(0))
+	if !strings.HasSuffix(lines[1], "stopped by timeout") || strings.Contains(lines[1], "well") {
+		t.Errorf("%q should say why it failed, not how it went", lines[1])
+	}
+	place := func(line string) int { before, _, _ := strings.Cut(line, "sub_"); return columns(before) }
+	if place(lines[1]) != place(lines[2]) || place(lines[1]) > 2+2+maxNameColumns+2 {
+		t.Errorf("a long name moved the columns:\n%s\n%s", lines[1], lines[2])
+	}
+	g.why = map[actor.ID]string{"sub_1": "no\nway"}
+	if lines := g.lines(time.UnixMicro(0)); !strings.HasSuffix(lines[1], "  no way") {
+		t.Errorf("%q should tell the error, which is known", lines[1])
+	}
+}
+
 func TestTreeLines(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMicro(10_000_000)
@@ -88,7 +141,7 @@ func TestExplain(t *testing.T) {
 	}{
 		{inner, "nobody; listens (unavailable)"},
 		{&actor.Error{Op: "client", ID: "sub_1", Kind: actor.Timeout, Err: inner}, "sub_1: nobody; listens (timeout)"},
-		{&actor.Error{Op: "x", Kind: actor.SchemaViolation, Field: "agent.name", Err: errors.New("is empty")}, "agent.name is empty (schema_violation)"},
+		{&actor.Error{Op: "x", Kind: actor.SchemaViolation, Field: "agent.name", Err: errors.New("is empty")}, "agent.name: is empty (schema_violation)"},
 		{&actor.Error{Op: "x", Kind: actor.NotFound}, "not found (not_found)"},
 		{fmt.Errorf("first: %w", inner), "first: nobody; listens (unavailable)"},
 		{failed("%s", a2e.Failed), "FAILED"},

@@ -25,7 +25,7 @@ func (a *app) sendCommand() *cobra.Command {
 it for its next task; with --open it begins to work on it at once. With --open the message is
 published to the inbox itself, and stays there until a host runs.`,
 		Example: "  troupe send sub_1f0c22aa \"Also look at 2025\"\n  troupe send sub_1f0c22aa '{\"budget\":10}' --json --type limits --open",
-		Args:    cobra.ExactArgs(2),
+		Args:    takes("ID", "CONTENT"),
 		RunE: a.does(a.asks(func(ctx context.Context, c *client.Client, args []string) (err error) {
 			m.From, m.To = actor.ID(from), actor.ID(args[0])
 			if m.Content, err = content(args[1], isJSON); err != nil {

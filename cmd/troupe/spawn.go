@@ -23,9 +23,11 @@ func (a *app) spawnCommand() *cobra.Command {
 		Use:     "spawn NAME --model MODEL",
 		Short:   "Make a subagent, and print its id",
 		Example: "  troupe spawn researcher --model builtin/echo\n  troupe spawn scripted --model builtin/script --metadata 'script=[{\"result\":{\"answer\":42}}]'",
-		Args:    cobra.ExactArgs(1),
+		Args:    takes("NAME"),
 		RunE: a.does(a.asks(func(ctx context.Context, c *client.Client, args []string) (err error) {
-			config.Name = args[0]
+			if config.Name = args[0]; config.Name == "" {
+				return usage(errors.New("NAME is empty"))
+			}
 			config.MemoryScope, config.ToolScope = a2e.MemoryScope(memory.value), a2e.ToolScope(tooling.value)
 			if config.MaxSteps < 1 || config.TimeoutSeconds < 1 {
 				return usage(errors.New("--max-steps and --timeout-seconds are at least 1"))
@@ -69,7 +71,7 @@ func (a *app) delegateCommand() *cobra.Command {
 		Short:   "Give a subagent a task",
 		Long:    "Give a subagent a task. One that is busy with another task, or was terminated, does not take it: exit code 1.",
 		Example: `  troupe delegate sub_1f0c22aa "Find the three largest ports of Europe" --await --timeout 5m`,
-		Args:    cobra.ExactArgs(2),
+		Args:    takes("ID", "INSTRUCTION"),
 		RunE: a.does(a.asks(func(ctx context.Context, c *client.Client, args []string) (err error) {
 			id := actor.ID(args[0])
 			task.Instruction = args[1]

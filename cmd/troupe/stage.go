@@ -31,7 +31,7 @@ func (s *stage) set(ctx context.Context, a *app, names subjects.Names, r *runFla
 		}
 		cfg.Server, member = server, server.Member()
 	}
-	conn, err := bus.Connect(ctx, cfg)
+	conn, err := connect(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (a *app) terminateCommand() *cobra.Command {
 }
 
 func (a *app) stopCommand(stop func(*client.Client, context.Context, actor.ID) (*a2e.Event, error), cmd *cobra.Command) *cobra.Command {
-	cmd.Args = cobra.ExactArgs(1)
+	cmd.Args = takes("ID")
 	cmd.RunE = a.does(a.asks(func(ctx context.Context, c *client.Client, args []string) error {
 		event, err := stop(c, ctx, actor.ID(args[0]))
 		if err != nil {

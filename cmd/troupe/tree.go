@@ -31,7 +31,7 @@ agent, or one of the subagents.
 With --live the picture is kept up to date until interrupted; where stdout is no terminal, each
 change is a line.`,
 		Example: "  troupe tree\n  troupe tree run-1f0c22aa --live",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    takes("[ROOT]"),
 		RunE: a.does(a.asks(func(ctx context.Context, c *client.Client, args []string) error {
 			g, err := readGrove(ctx, c, args)
 			switch {
@@ -95,7 +95,7 @@ func (a *app) liveTree(ctx context.Context, c *client.Client, g *grove) error {
 			if a.json() {
 				_ = a.print(&e)
 			} else {
-				_ = a.say("%s", row(&e, g.depth(e.SubagentID), 0, time.Now()))
+				_ = a.say("%s", row(&e, "", g.depth(e.SubagentID), 0, time.Now()))
 			}
 		})
 	}
@@ -122,8 +122,9 @@ func fit(lines []string, height int) []string {
 
 // A grove is the entries of a tree, seen from its top.
 type grove struct {
-	root actor.ID // of the whole tree
-	top  actor.ID // what is shown: the root, or a subagent
+	root actor.ID            // of the whole tree
+	top  actor.ID            // what is shown: the root, or a subagent
+	why  map[actor.ID]string // of those that failed, where the error is known
 
 	mu      sync.Mutex
 	entries map[actor.ID]agent.Entry
@@ -215,30 +216,33 @@ func (g *grove) lines(now time.Time) []string {
 	}
 	width := 0
 	for _, b := range all {
-		width = max(width, 2*b.depth+columns(clean(b.Name)))
+		width = max(width, 2*b.depth+columns(clip(clean(b.Name), maxNameColumns)))
 	}
 	for _, b := range all {
-		lines = append(lines, row(&b.Entry, b.depth, min(width, maxNameColumns), now))
+		b.Name = clip(clean(b.Name), maxNameColumns)
+		lines = append(lines, row(&b.Entry, g.why[b.SubagentID], b.depth, width, now))
 	}
 	return lines
 }
 
-// maxNameColumns is how far to the right a long name pushes what stands behind the names.
-const maxNameColumns = 48
+// maxNameColumns is how much of a name is shown where columns follow it.
+const maxNameColumns = 40
 
-// row is a subagent in one line: status, name, id, age, step, last progress.
-func row(e *agent.Entry, depth, width int, now time.Time) string {
+// row is a subagent in one line: status, name, id, age, step, and the last progress or, of one that
+// failed, why: the error if it is known, else the stop reason.
+func row(e *agent.Entry, why string, depth, width int, now time.Time) string {
 	indent := strings.Repeat("  ", depth)
 	name := pad(clean(e.Name), width-len(indent))
 	line := fmt.Sprintf("%s%s %s  %s  %4s", indent, glyphs[e.A2E()], name, e.SubagentID, age(now.Sub(time.UnixMicro(e.CreatedAt))))
 	if e.Session > 0 {
 		line += fmt.Sprintf("  step %d/%d", e.Step, e.MaxSteps)
 	}
-	switch {
-	case e.StatusText != "":
-		line += "  " + clean(e.StatusText)
-	case e.A2E() == a2e.Failed:
-		line += "  stopped by " + string(e.StopReason)
+	text := e.StatusText
+	if e.A2E() == a2e.Failed {
+		text = cmp.Or(why, "stopped by "+string(e.StopReason))
+	}
+	if text != "" {
+		line += "  " + clean(text)
 	}
 	return line
 }

@@ -43,7 +43,7 @@ func (a *app) upCommand() *cobra.Command {
 		Example: `  troupe up
   troupe up --listen :4222 --store /var/lib/troupe --sync always
   troupe up --nats nats://nats.example.com:4222 --replicas 3`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: a.does(func(ctx context.Context, _ []string) error { return a.up(ctx, &u) }),
 	}
 	a.where(cmd, "URL of a NATS server to be a host at, instead of starting one")
@@ -125,7 +125,7 @@ func (a *app) host(ctx context.Context, u *upFlags, names subjects.Names, server
 	if member == "" {
 		member = random()
 	}
-	conn, err := bus.Connect(ctx, bus.Config{URL: a.url, Context: a.context, Server: server, Name: "troupe up " + member, Log: log})
+	conn, err := connect(ctx, bus.Config{URL: a.url, Context: a.context, Server: server, Name: "troupe up " + member, Log: log})
 	if err != nil {
 		return err
 	}

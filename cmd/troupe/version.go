@@ -15,18 +15,21 @@ func (a *app) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Args:  takes(),
 		RunE: func(*cobra.Command, []string) error {
 			a.began = true
 			if a.json() {
 				return a.print(map[string]string{"version": version, "revision": revision(), "go": runtime.Version()})
 			}
-			_, err := fmt.Fprintf(a.stdout, "troupe %s (%s, %s)\n", version, revision(), runtime.Version())
-			return err
+			return a.say("%s", versionLine())
 		},
 	}
 	a.printing(cmd)
 	return cmd
+}
+
+func versionLine() string {
+	return fmt.Sprintf("troupe %s (%s, %s)", version, revision(), runtime.Version())
 }
 
 // revision is the commit that the program was built from.

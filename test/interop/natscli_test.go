@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "build %s: %v\n", natscli, err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourceSetup), goleak.Cleanup(func(code int) {
+	natstest.Main(m, goleak.Cleanup(func(code int) {
 		if err := os.RemoveAll(dir); err != nil && code == 0 {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1

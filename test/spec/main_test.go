@@ -6,11 +6,7 @@ package spec
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/troupehq/troupe/test/natstest"
 )
 
-// A server that is stopped while it sets up the sourcing of one stream by another leaves a goroutine
-// behind that waits half a minute for an answer. It is nats-server's, and ends by itself.
-const sourceSetup = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourceSetup)) }
+func TestMain(m *testing.M) { natstest.Main(m) }

@@ -55,9 +55,12 @@ func TestS0_13_Sources(t *testing.T) {
 	for i, status := range []string{"READY", "FAILED", "CANCELLED", "TERMINATED", "RUNNING"} {
 		skipped = append(skipped, fmt.Sprintf(`{"subagent_id":%q,"status":%q}`, others[i], status))
 	}
-	for _, strategy := range []string{"hierarchical_summary", "voting", "custom", "custom:anything"} {
+	for _, strategy := range []string{"hierarchical_summary", "voting"} {
 		s.merge(me, strategy, others...).is("sources", `[]`)
 		s.merge(me, strategy, others...).same(fmt.Sprintf(`{"strategy":%q,"sources":[],"skipped":[%s]}`, strategy, strings.Join(skipped, ",")))
+	}
+	for _, strategy := range []string{"custom", "custom:anything"} {
+		s.refused("schema_violation", "strategy", me, `{"type":"SUBAGENT_MERGE_REQ","subagent_ids":[%q],"strategy":%q}`, ready, strategy)
 	}
 	all := []string{running, done[2], failed, done[0], done[2], ready, done[1], done[0], cancelled, running, terminated}
 	got := s.merge(me, "voting", all...)
