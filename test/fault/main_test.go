@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 
 // serveAlone runs a server until it is killed.
 func serveAlone(dir, listen string) int {
-	server, err := bus.StartServer(bus.ServerConfig{Store: dir, Listen: listen})
+	server, err := bus.StartServer(bus.ServerConfig{Store: dir, Listen: listen, Sync: "10m"})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
