@@ -53,7 +53,7 @@ func (c *Client) tries(ctx context.Context, req a2e.Request) (next func() (try, 
 	if err != nil {
 		return nil, err
 	}
-	t := try{data: data, patience: tryTimeout, repeat: maxRepeat}
+	t := try{data: data, patience: tryTimeout, repeat: maxRepeat, last: true}
 	if _, ok := req.(*a2e.MergeReq); ok {
 		t.patience, t.repeat = mergeTimeout, mergeRepeat
 	}
@@ -100,7 +100,7 @@ type try struct {
 	data     []byte
 	patience time.Duration // how long its answer is listened for
 	repeat   time.Duration // after which another follows, at the latest
-	last     bool          // that its time is over is the answer
+	last     bool          // a host that tells of a timeout has the last word
 }
 
 // An outcome is how a try ended. again says that another may end otherwise.

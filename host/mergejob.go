@@ -207,6 +207,7 @@ func marshal(v any) (json.RawMessage, error) {
 // summarise makes a tree of summaries: by the caller's model if the caller is a thread with one that
 // is not built in, else by the extractive summariser.
 func (h *Host) summarise(ctx context.Context, caller actor.ID, sources []Source) (string, error) {
+	extractive := true
 	one := func(ctx context.Context, texts []string) (string, error) {
 		return model.Summarise(ctx, strings.Join(texts, "\n\n"), mergeSentences)
 	}
@@ -217,7 +218,11 @@ func (h *Host) summarise(ctx context.Context, caller actor.ID, sources []Source)
 		}
 		if config := t.Config(); !strings.HasPrefix(config.Model, "builtin/") {
 			one = func(ctx context.Context, texts []string) (string, error) { return h.askModel(ctx, t, texts) }
+			extractive = false
 		}
+	}
+	if extractive && len(sources) > 1 && len(sources) <= fanIn {
+		return paragraphs(ctx, sources)
 	}
 	texts := make([]string, len(sources))
 	for i, s := range sources {
@@ -236,6 +241,21 @@ func (h *Host) summarise(ctx context.Context, caller actor.ID, sources []Source)
 		texts = next
 	}
 	return texts[0], nil
+}
+
+// paragraphs is the extractive summary of a few: what matters most of each, under its name.
+func paragraphs(ctx context.Context, sources []Source) (string, error) {
+	var told []string
+	for _, s := range sources {
+		summary, err := model.Summarise(ctx, textOf(s.Result), max(1, mergeSentences/len(sources)))
+		if err != nil {
+			return "", err
+		}
+		if summary != "" {
+			told = append(told, s.Name+": "+summary)
+		}
+	}
+	return strings.Join(told, "\n\n"), nil
 }
 
 // askModel has the thread's model combine texts.
