@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxBatch      = 1000      // envelopes of one turn
+	maxBatch      = 512       // envelopes of one turn
 	maxBatchBytes = 192 << 10 // of their bodies
 	maxUnsent     = 4         // records that are sent together
 	lingerTime    = 200 * time.Microsecond
@@ -38,6 +38,7 @@ type cell struct {
 	more    chan struct{}    // closed when something comes while the goroutine lingers; nil while it does not
 	again   bool             // a turn is due without envelopes
 	gone    bool             // evicted or closed
+	most    int              // envelopes of a batch; fewer after a record that was too large
 	single  bool             // decide one message at a time
 	good    int              // turns that were recorded since
 	idle    time.Time        // since when there is nothing to do
@@ -68,7 +69,7 @@ type cell struct {
 
 func newCell(p *partition, a actor.Address) *cell {
 	return &cell{
-		p: p, addr: a, idle: time.Now(), ended: make(chan struct{}),
+		p: p, addr: a, most: maxBatch, idle: time.Now(), ended: make(chan struct{}),
 		jobs: map[uint64]context.CancelFunc{}, timers: map[string]armed{}, durable: map[string]int64{},
 	}
 }
@@ -124,7 +125,7 @@ func (c *cell) take() (batch []actor.Envelope, ok bool) {
 
 // cut removes a batch from the mailbox. The caller holds c.mu.
 func (c *cell) cut() (batch []actor.Envelope) {
-	cut := cutter{single: c.single}
+	cut := cutter{single: c.single, most: c.most}
 	n := cut.count(c.ctl)
 	batch, c.ctl = append(batch, c.ctl[:n]...), c.ctl[n:]
 	if len(c.ctl) == 0 {
@@ -137,6 +138,7 @@ func (c *cell) cut() (batch []actor.Envelope) {
 // A cutter cuts batches from queues.
 type cutter struct {
 	single      bool
+	most        int
 	envs, bytes int
 	keys        map[string]bool
 }
@@ -146,7 +148,7 @@ func (k *cutter) count(q []actor.Envelope) int {
 	for i := range q {
 		e := &q[i]
 		first := i == 0 || e.Seq == 0 || e.Seq != q[i-1].Seq
-		if first && k.envs > 0 && (k.single || k.envs >= maxBatch || k.bytes+len(e.Body) > maxBatchBytes) {
+		if first && k.envs > 0 && (k.single || k.envs >= k.most || k.bytes+len(e.Body) > maxBatchBytes) {
 			return i
 		}
 		if e.Key.ID != "" {
@@ -203,6 +205,9 @@ func (c *cell) run() {
 		c.machine, c.unsent = nil, nil // whatever was recorded is read again
 		c.redrive = true
 		c.giveBack(slices.Concat(batches...))
+		if err == errTooMany {
+			continue
+		}
 		if errors.Is(err, actor.Conflict) {
 			if !c.p.stillOurs(ctx) {
 				c.p.stop()
@@ -375,6 +380,9 @@ func (c *cell) record(ctx context.Context, batch []actor.Envelope, turn *actor.T
 		r.Unsent = append(r.Unsent, u.seq)
 	}
 	data := agent.Pack(r)
+	if len(data) > actor.MaxRecord && c.halve(batch) {
+		return nil, errTooMany
+	}
 	if len(data) > actor.MaxRecord {
 		return nil, c.suspect(batch, actor.TooLarge, fmt.Sprintf("a record of %d bytes", len(data)), maxPanics)
 	}

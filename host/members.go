@@ -333,7 +333,9 @@ func (h *Host) compactTo(ctx context.Context, low uint64) {
 func (h *Host) serveEviction(ctx context.Context) error {
 	for n := 0; sleep(ctx, evictEvery); n++ {
 		now := time.Now()
-		h.births.age()
+		if n%5 == 0 {
+			h.births.age()
+		}
 		if n%30 == 0 {
 			h.revisions.age()
 		}

@@ -92,11 +92,26 @@ func (c *cell) deadLetter(in actor.Input, why string) actor.Turn {
 	return turn
 }
 
+// errTooMany says that a batch was more than one record can hold.
+var errTooMany = errors.New("too many envelopes for one record")
+
+// halve makes batches smaller, if this one was more than one message.
+func (c *cell) halve(batch []actor.Envelope) bool {
+	if oneMessage(batch) {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.most = max(1, len(batch)/2)
+	return true
+}
+
 // wellDone notes a turn that was recorded: after some of them batches are taken again.
 func (c *cell) wellDone() {
 	c.poison.clear()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.most = min(2*c.most, maxBatch)
 	if c.good++; c.good >= goodTurns {
 		c.single = false
 	}
