@@ -13,7 +13,8 @@
 // A cell has a goroutine only while it has something to do. Turns of different cells run at the same
 // time; turns of one cell follow each other. The next turn begins when everything that the last one
 // recorded has been sent and acknowledged, so that only the last record of an actor can ever have to be
-// sent again.
+// sent again. The exception are turns whose jobs are over in no time: a few of them are recorded one
+// after another and sent together, and the last names those before it.
 //
 // # Failure
 //
