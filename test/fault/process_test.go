@@ -50,8 +50,7 @@ func upProcess(t *testing.T, name string, args ...string) *process {
 		t.Fatal(err)
 	}
 	return newProcess(t, name, func() *exec.Cmd {
-		// Nothing is unplugged here; and nats-server 2.15.2 races with its own first sync.
-		return exec.Command(file, append([]string{"up", "--log-level", "warn", "--sync", "10m"}, args...)...)
+		return exec.Command(file, append([]string{"up", "--log-level", "warn"}, args...)...)
 	})
 }
 
