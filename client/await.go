@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	awaitRepeat = 5 * time.Second         // between two tries, at the most
-	awaitMax    = 5500 * time.Millisecond // that a host waits in one, so that they overlap
+	awaitRepeat = 20 * time.Second         // between two tries, at the most
+	awaitMax    = 20500 * time.Millisecond // that a host waits in one, so that they overlap
 	awaitMin    = 10 * time.Millisecond
 	awaitGrace  = 2 * time.Second // for the host's word that the time is over
 )
