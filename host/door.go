@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -196,7 +195,7 @@ func (v *visit) send(_ context.Context, subject string, from actor.ID, kind stri
 // key is the request's idempotency key: caller, type and id, and a digest of all that is not the
 // envelope.
 func (v *visit) key(req a2e.Request) actor.Key {
-	bare, err := json.Marshal(withoutEnvelope(req))
+	bare, err := a2e.Encode(withoutEnvelope(req))
 	if err != nil {
 		bare = []byte(err.Error())
 	}

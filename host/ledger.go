@@ -94,6 +94,10 @@ func (k kept) find(key string) ([]byte, bool) {
 // next gives what the record of turn keeps. It takes the answers that stay here out of the turn's
 // effects, and adds those that have to leave.
 func (k kept) next(turn *actor.Turn, isHost bool) kept {
+	isAnswer := func(e actor.Effect) bool { return e.Kind == actor.EffectAnswer }
+	if len(k.list) == 0 && !slices.ContainsFunc(turn.Effects, isAnswer) {
+		return kept{spilled: k.spilled}
+	}
 	now := time.Now()
 	n := kept{spilled: k.spilled, list: slices.DeleteFunc(slices.Clone(k.list), func(a actor.Answered) bool {
 		return now.Sub(time.UnixMicro(a.At)) > keepAnswers
