@@ -171,3 +171,30 @@ func (c *Conn) Compact(ctx context.Context, names subjects.Names, upto uint64) e
 	}
 	return wrap(op, "purge "+names.InboxStream(), s.Purge(ctx, jetstream.WithPurgeSequence(upto+1)))
 }
+
+// InboxEnd is the sequence of the last message that the inbox stream was given.
+func (c *Conn) InboxEnd(ctx context.Context, names subjects.Names) (uint64, error) {
+	ctx, cancel := within(ctx, requestTimeout)
+	defer cancel()
+	s, err := c.JS.Stream(ctx, names.InboxStream())
+	if err != nil {
+		return 0, wrap("bus.InboxEnd", "ask for the state of "+names.InboxStream(), err)
+	}
+	return s.CachedInfo().State.LastSeq, nil
+}
+
+// AdvanceInbox empties the inbox stream and has its next message come after a sequence that it has not
+// reached. It is for a stream that has lost its end: what is left in it must be settled.
+func (c *Conn) AdvanceInbox(ctx context.Context, names subjects.Names, past uint64) error {
+	const op = "bus.AdvanceInbox"
+	ctx, cancel := within(ctx, requestTimeout)
+	defer cancel()
+	s, err := c.JS.Stream(ctx, names.InboxStream())
+	if err != nil {
+		return wrap(op, "ask for the state of "+names.InboxStream(), err)
+	}
+	if last := s.CachedInfo().State.LastSeq; last >= past {
+		return refuse(op, actor.Conflict, "%s ends at %d already", names.InboxStream(), last)
+	}
+	return wrap(op, "purge "+names.InboxStream(), s.Purge(ctx, jetstream.WithPurgeSequence(past+1)))
+}

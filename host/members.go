@@ -111,6 +111,9 @@ func (h *Host) round(ctx context.Context, seen watch) error {
 	for _, l := range leases {
 		held[l.Partition] = l
 	}
+	if err := h.mend(ctx, held); err != nil {
+		return err
+	}
 	var wg sync.WaitGroup
 	complete := true
 	for n := range h.Partitions {
