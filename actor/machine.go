@@ -34,6 +34,7 @@ type Needs struct {
 // Input is everything that a decision depends on besides the state.
 type Input struct {
 	Now     time.Time
+	Resumed bool // another process had the actor, and may have died of what was under way
 	Batch   []Envelope
 	IDs     []ID
 	Threads map[ID]Known

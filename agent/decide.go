@@ -30,6 +30,9 @@ type turn struct {
 // Decide takes the envelopes in order, then starts what became possible.
 func (t *Thread) Decide(in actor.Input) actor.Turn {
 	x := &turn{Thread: t, now: in.Now.UnixMicro()}
+	if in.Resumed {
+		x.resumed()
+	}
 	for i := range in.Batch {
 		x.env = &in.Batch[i]
 		if err := x.take(); err != nil {

@@ -82,7 +82,7 @@ func (x *turn) advance() {
 	h.Step++
 	h.Steps++
 	h.Unseen = 0
-	h.Job = x.newJob(JobModel, nil)
+	h.Job, h.Tries = x.newJob(JobModel, nil), 0
 	if h.Step > 1 {
 		x.dirty = true
 	}
@@ -94,6 +94,21 @@ type stepped struct {
 	Session  uint64 `json:"session"`
 	Step     int    `json:"step"`
 	MaxSteps int    `json:"maxSteps"`
+}
+
+// MaxTries is how many processes may go while one step of a thread is under way. A step that ends every process
+// that takes it must not go from one to the next for ever.
+const MaxTries = 8
+
+// resumed counts the process that has gone.
+func (x *turn) resumed() {
+	h := &x.head
+	if h.Job == 0 {
+		return
+	}
+	if h.Tries++; h.Tries >= MaxTries {
+		x.end(StopError, actor.Value{}, fmt.Sprintf("%d processes ended while step %d was under way", h.Tries, h.Step))
+	}
 }
 
 func (x *turn) newJob(kind string, body []byte) uint64 {

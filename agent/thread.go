@@ -51,6 +51,7 @@ type head struct {
 	Opened     []actor.ID // threads that were given work in the session
 	Unseen     int        // messages not yet shown, of those that open a session
 	Progress   string
+	Tries      int        // processes that had the step under way and went
 	Own        []byte     // the birth again, if it is small: then activation reads one record
 	Loose      []actor.ID // for the notice of the end
 	Ending     bool       // the session ended, and not everyone has been told

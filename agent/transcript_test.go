@@ -60,6 +60,10 @@ func (s *stage) play(input []string) (string, error) {
 		return s.ended(s.thread.Fail(actor.Input{Now: s.now}, strings.Trim(c.Word(), `"`)))
 	}
 	in := actor.Input{Now: s.now}
+	if cmds[0].Name == "resumed" {
+		in.Resumed = true
+		return s.ended(s.thread.Decide(in))
+	}
 	for _, c := range cmds {
 		env, err := s.envelope(c)
 		if err != nil {

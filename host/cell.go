@@ -52,6 +52,7 @@ type cell struct {
 
 	// The rest belongs to the goroutine that takes turns.
 	redrive bool // the last record may not have been sent
+	known   bool // this cell has recorded something
 	machine actor.Machine
 	seq     uint64 // of the last record
 	base    uint64 // of the record that the table is read from
@@ -263,8 +264,9 @@ func (c *cell) turn(ctx context.Context, batch []actor.Envelope) (jobs bool, err
 			return false, c.hopeless(batch, err)
 		}
 	}
-	for more := c.due(fresh, replays); more; fresh, replays = nil, nil {
-		turn, err := c.decide(ctx, fresh)
+	resumed := c.redrive
+	for more := c.due(fresh, replays); more; fresh, replays, resumed = nil, nil, false {
+		turn, err := c.decide(ctx, fresh, resumed && !c.known)
 		if err != nil {
 			return false, err
 		}
@@ -277,7 +279,11 @@ func (c *cell) turn(ctx context.Context, batch []actor.Envelope) (jobs bool, err
 		if c.sent == nil {
 			c.sent = make(chan struct{})
 		}
+		c.known = true
 		c.start(&turn, firstSeq(batch))
+		if resumed {
+			c.resume() // only now: what it starts may end the process, and is counted
+		}
 		jobs = len(turn.Jobs) > 0
 		if more = turn.More; more {
 			if err := c.sendAll(ctx); err != nil {
@@ -329,8 +335,8 @@ func (c *cell) hopeless(batch []actor.Envelope, err error) error {
 
 // decide asks the machine. A batch that makes it panic is decided again one by one; an envelope that
 // does so three times is a dead letter, and fails what it met.
-func (c *cell) decide(ctx context.Context, batch []actor.Envelope) (turn actor.Turn, err error) {
-	in := actor.Input{Now: time.Now(), Batch: batch}
+func (c *cell) decide(ctx context.Context, batch []actor.Envelope, resumed bool) (turn actor.Turn, err error) {
+	in := actor.Input{Now: time.Now(), Batch: batch, Resumed: resumed}
 	if why := c.poison.of(batch); why != "" {
 		return c.deadLetter(in, why), nil
 	}

@@ -63,7 +63,6 @@ func (c *cell) load(ctx context.Context) error {
 			c.machine = nil
 			return err
 		}
-		c.resume()
 	}
 	c.machine = machine
 	c.mu.Lock()
