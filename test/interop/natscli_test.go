@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/troupehq/troupe/host"
 	"github.com/troupehq/troupe/test/natstest"
 )
@@ -24,8 +22,7 @@ import (
 const natscli = "github.com/nats-io/natscli/nats@v0.5.0"
 
 const (
-	buildTime   = 10 * time.Minute // on a machine that has none of it yet
-	sourceSetup = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
+	buildTime = 10 * time.Minute // on a machine that has none of it yet
 )
 
 var tool string // the path of the built tool
@@ -39,13 +36,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "build %s: %v\n", natscli, err)
 		os.Exit(1)
 	}
-	natstest.Main(m, goleak.Cleanup(func(code int) {
-		if err := os.RemoveAll(dir); err != nil && code == 0 {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-		os.Exit(code)
-	}))
+	natstest.Main(m, func() error { return os.RemoveAll(dir) })
 }
 
 // build installs the tool into dir. It is a module of its own, so that go.mod stays free of it.
