@@ -1,10 +1,6 @@
 package actor
 
-import (
-	"fmt"
-	"strconv"
-	"strings"
-)
+import "strconv"
 
 // An ID names an actor. Generated ids are "sub_" and 8 lower-case hex digits; the id of an agent
 // outside (a program, a person) is any non-empty UTF-8 text.
@@ -51,24 +47,7 @@ type EnvelopeID struct {
 // IsZero reports whether the envelope came from outside.
 func (e EnvelopeID) IsZero() bool { return e.J == 0 }
 
-// String is J and N with a dot between; [ParseEnvelopeID] is its inverse.
+// String is J and N with a dot between.
 func (e EnvelopeID) String() string {
 	return strconv.FormatUint(e.J, 10) + "." + strconv.FormatUint(uint64(e.N), 10)
-}
-
-// ParseEnvelopeID reads what String wrote.
-func ParseEnvelopeID(s string) (EnvelopeID, error) {
-	j, n, ok := strings.Cut(s, ".")
-	if !ok {
-		return EnvelopeID{}, fmt.Errorf("envelope id %q: no dot", s)
-	}
-	jv, err := strconv.ParseUint(j, 10, 64)
-	if err != nil {
-		return EnvelopeID{}, fmt.Errorf("envelope id %q: %w", s, err)
-	}
-	nv, err := strconv.ParseUint(n, 10, 32)
-	if err != nil {
-		return EnvelopeID{}, fmt.Errorf("envelope id %q: %w", s, err)
-	}
-	return EnvelopeID{J: jv, N: uint32(nv)}, nil
 }

@@ -11,15 +11,10 @@ import (
 	"github.com/troupehq/troupe/actor"
 )
 
-// The server's error codes that mean something to us.
+// The server's error codes that mean something to a read. Writes come back from the Sender with their Kind.
 const (
-	codeNoMessage        jetstream.ErrorCode = 10037
-	codeStreamNotFound   jetstream.ErrorCode = 10059
-	codeMessageTooLarge  jetstream.ErrorCode = 10054
-	codeHeaderTooLarge   jetstream.ErrorCode = 10097
-	codeWrongLast        jetstream.ErrorCode = 10071
-	codeWrongLastPending jetstream.ErrorCode = 10164 // a write to the subject is under way
-	codeWrongLastUnknown jetstream.ErrorCode = 10163 // the leader does not know the last one yet
+	codeNoMessage      jetstream.ErrorCode = 10037
+	codeStreamNotFound jetstream.ErrorCode = 10059
 )
 
 // errNoMessage is the leader's answer that no message fits.
@@ -61,8 +56,6 @@ func kindOf(err error) actor.Kind {
 		return actor.Unavailable
 	case errors.As(err, &api):
 		return kindOfAPI(api)
-	case errors.Is(err, nats.ErrMaxPayload):
-		return actor.TooLarge
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return actor.Timeout
 	case connectionDown(err):
@@ -72,15 +65,7 @@ func kindOf(err error) actor.Kind {
 }
 
 func kindOfAPI(err *jetstream.APIError) actor.Kind {
-	switch err.ErrorCode {
-	case codeWrongLast, codeWrongLastPending, codeWrongLastUnknown:
-		return actor.Conflict
-	case codeMessageTooLarge, codeHeaderTooLarge:
-		return actor.TooLarge
-	case codeStreamNotFound:
-		return actor.Unavailable
-	}
-	if err.Code == 503 {
+	if err.ErrorCode == codeStreamNotFound || err.Code == 503 {
 		return actor.Unavailable
 	}
 	return actor.RuntimeError
@@ -93,7 +78,7 @@ func connectionDown(err error) bool {
 		nats.ErrNoResponders, nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionClosed,
 		nats.ErrConnectionReconnecting, nats.ErrConnectionDraining, nats.ErrReconnectBufExceeded,
 		nats.ErrInvalidConnection, nats.ErrStaleConnection, nats.ErrNoServers,
-		jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrTooManyStalledMsgs,
+		jetstream.ErrNoStreamResponse,
 	} {
 		if errors.Is(err, down) {
 			return true
