@@ -48,13 +48,17 @@ func (x *treeTurn) merge(m *agent.Merge) {
 // ledger knows only of what earlier turns have answered.
 func (x *treeTurn) mergeAgain() bool {
 	key := x.env.Key
-	conflict := &actor.Error{Kind: actor.Conflict, Field: "id", Err: errors.New("the id was used for another request")}
+	conflict := func() { // never kept: the key has, or will have, another answer
+		msg := a2e.NewError(agent.RequestOf(x.env.Asker), x.in.Now, &actor.Error{Kind: actor.Conflict, Field: "id", Err: errors.New("the id was used for another request")})
+		msg.Retryable = false
+		x.reply(msg, false)
+	}
 	for _, m := range x.head.Merges {
 		switch {
 		case m.Key.ID != key.ID:
 			continue
 		case m.Key != key:
-			x.refuse(conflict)
+			conflict()
 		default:
 			m.Asker, m.Body = x.env.Asker, nil
 			x.head.Merges = append(x.head.Merges, m)
@@ -67,7 +71,7 @@ func (x *treeTurn) mergeAgain() bool {
 		case e.Kind != actor.EffectAnswer || e.Name != key.ID || agent.Unpack(e.Body, &s) != nil:
 			continue
 		case s.Digest != key.Digest:
-			x.refuse(conflict)
+			conflict()
 		case !x.env.Asker.IsZero():
 			x.effect(agent.AnswerEffect(x.env, s.JSON, s.IsError))
 		}
