@@ -281,9 +281,6 @@ func (c *cell) turn(ctx context.Context, batch []actor.Envelope) (jobs bool, err
 		}
 		c.known = true
 		c.start(&turn, firstSeq(batch))
-		if resumed {
-			c.resume() // only now: what it starts may end the process, and is counted
-		}
 		jobs = len(turn.Jobs) > 0
 		if more = turn.More; more {
 			if err := c.sendAll(ctx); err != nil {

@@ -63,6 +63,7 @@ func (c *cell) load(ctx context.Context) error {
 			c.machine = nil
 			return err
 		}
+		c.resume()
 	}
 	c.machine = machine
 	c.mu.Lock()

@@ -11,10 +11,15 @@ import (
 	"github.com/troupehq/troupe/actor"
 )
 
-// The server's error codes that mean something to a read. Writes come back from the Sender with their Kind.
+// The server's error codes that mean something to us.
 const (
-	codeNoMessage      jetstream.ErrorCode = 10037
-	codeStreamNotFound jetstream.ErrorCode = 10059
+	codeNoMessage        jetstream.ErrorCode = 10037
+	codeStreamNotFound   jetstream.ErrorCode = 10059
+	codeMessageTooLarge  jetstream.ErrorCode = 10054
+	codeHeaderTooLarge   jetstream.ErrorCode = 10097
+	codeWrongLast        jetstream.ErrorCode = 10071
+	codeWrongLastPending jetstream.ErrorCode = 10164 // a write to the subject is under way
+	codeWrongLastUnknown jetstream.ErrorCode = 10163 // the leader does not know the last one yet
 )
 
 // errNoMessage is the leader's answer that no message fits.
@@ -56,6 +61,8 @@ func kindOf(err error) actor.Kind {
 		return actor.Unavailable
 	case errors.As(err, &api):
 		return kindOfAPI(api)
+	case errors.Is(err, nats.ErrMaxPayload):
+		return actor.TooLarge
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return actor.Timeout
 	case connectionDown(err):
@@ -65,7 +72,15 @@ func kindOf(err error) actor.Kind {
 }
 
 func kindOfAPI(err *jetstream.APIError) actor.Kind {
-	if err.ErrorCode == codeStreamNotFound || err.Code == 503 {
+	switch err.ErrorCode {
+	case codeWrongLast, codeWrongLastPending, codeWrongLastUnknown:
+		return actor.Conflict
+	case codeMessageTooLarge, codeHeaderTooLarge:
+		return actor.TooLarge
+	case codeStreamNotFound:
+		return actor.Unavailable
+	}
+	if err.Code == 503 {
 		return actor.Unavailable
 	}
 	return actor.RuntimeError
@@ -78,7 +93,7 @@ func connectionDown(err error) bool {
 		nats.ErrNoResponders, nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionClosed,
 		nats.ErrConnectionReconnecting, nats.ErrConnectionDraining, nats.ErrReconnectBufExceeded,
 		nats.ErrInvalidConnection, nats.ErrStaleConnection, nats.ErrNoServers,
-		jetstream.ErrNoStreamResponse,
+		jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrTooManyStalledMsgs,
 	} {
 		if errors.Is(err, down) {
 			return true
