@@ -162,6 +162,9 @@ func Around(a actor.Asker, now time.Time) a2e.Envelope { return a2e.Answer(Reque
 // the thread whose tool call it was. With keep, msg is stored as the answer to env's idempotency
 // key first, also when nobody waits for it: whoever tries again may.
 func Reply(turn *actor.Turn, env *actor.Envelope, msg a2e.Message, keep bool) {
+	if e, ok := msg.(*a2e.Error); ok && e.Code == actor.Unavailable {
+		keep = false // it says that the request may be made again
+	}
 	keep = keep && env.Key.ID != ""
 	if env.Asker.IsZero() && !keep {
 		return

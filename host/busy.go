@@ -31,7 +31,9 @@ func (c *cell) over(batch []actor.Envelope) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.owed = false
+	if !c.gone {
+		c.owed = false
+	}
 	c.relax()
 }
 
@@ -85,9 +87,11 @@ func (c *cell) close() {
 	}
 }
 
-// end stops what lives beside the turns. The caller holds c.mu.
+// end stops what lives beside the turns. The actor stays busy: whoever has the partition next, this process
+// perhaps, starts again what is stopped here. The caller holds c.mu.
 func (c *cell) end() {
 	c.gone = true
+	c.owed = c.owed || c.wake != nil || len(c.jobs)+len(c.timers) > 0
 	for n, cancel := range c.jobs {
 		cancel()
 		delete(c.jobs, n)

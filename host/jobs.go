@@ -117,7 +117,11 @@ func (c *cell) step(t *agent.Thread) func(context.Context) agent.JobAnswer {
 			return agent.JobAnswer{Err: err.Error()}
 		}
 		if !complete {
-			if entries, err = h.entries(ctx, c.addr, from, to); err != nil {
+			err = h.steadily(ctx, "a history", func() (err error) {
+				entries, err = h.entries(ctx, c.addr, from, to)
+				return err
+			})
+			if err != nil {
 				return agent.JobAnswer{Err: err.Error()}
 			}
 		}
@@ -131,14 +135,18 @@ func (c *cell) step(t *agent.Thread) func(context.Context) agent.JobAnswer {
 				}
 			},
 		}
-		if err := h.fill(ctx, r, entries, steps, task); err != nil {
+		if err := h.steadily(ctx, "a step", func() error { return h.fill(ctx, r, entries, steps, task) }); err != nil {
 			return agent.JobAnswer{Err: err.Error()}
 		}
 		resp, err := m.Step(ctx, r)
 		if err != nil {
 			return agent.JobAnswer{Err: err.Error()}
 		}
-		s, err := h.stepOf(ctx, resp)
+		var s agent.Step
+		err = h.steadily(ctx, "what a step gave", func() (err error) {
+			s, err = h.stepOf(ctx, resp)
+			return err
+		})
 		if err != nil {
 			return agent.JobAnswer{Err: err.Error()}
 		}

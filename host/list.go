@@ -120,7 +120,12 @@ func (h *Host) listFor(ctx context.Context, caller actor.Lineage, body []byte) (
 	if !ok {
 		return nil, fmt.Errorf("a list job with a %s", req.Type())
 	}
-	return h.list(ctx, caller, m)
+	var resp *a2e.ListResp
+	err = h.steadily(ctx, "a list", func() (err error) {
+		resp, err = h.list(ctx, caller, m)
+		return err
+	})
+	return resp, err
 }
 
 // answered is a message as the outcome of a job.
@@ -129,7 +134,7 @@ func (h *Host) answered(ctx context.Context, msg a2e.Message) agent.JobAnswer {
 	if err != nil {
 		return agent.JobAnswer{Err: err.Error()}
 	}
-	v, err := h.shrink(ctx, actor.Value{JSON: data})
+	v, err := h.kept(ctx, data)
 	if err != nil {
 		return agent.JobAnswer{Err: err.Error()}
 	}
@@ -138,4 +143,13 @@ func (h *Host) answered(ctx context.Context, msg a2e.Message) agent.JobAnswer {
 		a.Err = string(e.Code)
 	}
 	return a
+}
+
+// kept is what a job found as a value, in a blob if it is large.
+func (h *Host) kept(ctx context.Context, data []byte) (v actor.Value, err error) {
+	err = h.steadily(ctx, "what a job found", func() (err error) {
+		v, err = h.shrink(ctx, actor.Value{JSON: data})
+		return err
+	})
+	return v, err
 }

@@ -109,7 +109,7 @@ func (x *treeTurn) answerMerge(m *merging, a *agent.JobAnswer, first bool) {
 		}
 	case *a2e.Error:
 		r.Envelope = agent.Around(m.Asker, x.in.Now)
-		agent.Reply(&x.out, &env, r, true)
+		agent.Reply(&x.out, &env, r, first && !r.Retryable) // a merge changes nothing: it may be tried again
 	default:
 		agent.Reply(&x.out, &env, a2e.NewError(agent.RequestOf(m.Asker), x.in.Now, &actor.Error{Op: "host.Merge", Kind: actor.RuntimeError, Err: err}), false)
 	}

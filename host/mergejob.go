@@ -74,8 +74,12 @@ func (h *Host) mergeFor(ctx context.Context, body []byte) (a2e.Message, error) {
 	if name, custom := m.Strategy.Function(); custom && h.merger(name) == nil {
 		return nil, &actor.Error{Kind: actor.SchemaViolation, Field: "strategy", Err: fmt.Errorf("no merge function for %q is registered", m.Strategy)}
 	}
-	out := mergedResult{Strategy: m.Strategy, Sources: []Source{}}
-	if err := h.collect(ctx, &m, &out); err != nil {
+	out := mergedResult{Strategy: m.Strategy}
+	err := h.steadily(ctx, "the results of a merge", func() error {
+		out.Sources, out.Skipped = []Source{}, nil
+		return h.collect(ctx, &m, &out)
+	})
+	if err != nil {
 		return nil, err
 	}
 	if len(out.Sources) > 0 {
@@ -87,7 +91,7 @@ func (h *Host) mergeFor(ctx context.Context, body []byte) (a2e.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := h.shrink(ctx, actor.Value{JSON: data})
+	v, err := h.kept(ctx, data)
 	return &a2e.MergeResp{MergedResult: v.JSON}, err
 }
 
@@ -212,7 +216,11 @@ func (h *Host) summarise(ctx context.Context, caller actor.ID, sources []Source)
 		return model.Summarise(ctx, strings.Join(texts, "\n\n"), mergeSentences)
 	}
 	if IsThread(caller) {
-		t, _, err := h.thread(ctx, caller)
+		var t *agent.Thread
+		err := h.steadily(ctx, "who merges", func() (err error) {
+			t, _, err = h.thread(ctx, caller)
+			return err
+		})
 		if err != nil {
 			return "", err
 		}

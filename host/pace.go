@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/troupehq/troupe/actor"
 )
 
 const (
@@ -35,4 +37,16 @@ func (p *pace) level() zerolog.Level {
 // report begins to tell of a failure that concerns the actor.
 func (c *cell) report(p *pace, err error, what string) *zerolog.Event {
 	return c.p.h.Log.WithLevel(p.level()).Err(err).Str("actor", c.addr.String()).Str("what", what)
+}
+
+// steadily does what a job needs of the store, until it is done, or fails for another reason than that
+// nobody answers, or ctx ends: what is accepted must not fail because a server was away.
+func (h *Host) steadily(ctx context.Context, what string, f func() error) error {
+	for again := (pace{}); ; {
+		err := f()
+		if actor.KindOf(err) != actor.Unavailable || ctx.Err() != nil {
+			return err
+		}
+		again.failed(ctx, h.Log.WithLevel(again.level()).Err(err).Str("what", what))
+	}
 }

@@ -3,11 +3,13 @@ package spec
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/host"
 	"github.com/troupehq/troupe/model"
 )
@@ -126,6 +128,34 @@ func TestS0_13_Custom(t *testing.T) {
 	s.refused("schema_violation", "strategy", me, `{"type":"SUBAGENT_MERGE_REQ","subagent_ids":[%q],"strategy":"custom:worst"}`, ids[0])
 	s.refused("runtime_error", "", me, `{"type":"SUBAGENT_MERGE_REQ","subagent_ids":[%q],"strategy":"custom:panics"}`, ids[0])
 	s.merge(me, "custom", ids[0]).is("strategy", `"custom"`)
+}
+
+// TestS0_13_FailedMergeMayBeRepeated: an answer that says "retryable" is not kept under its request's id.
+func TestS0_13_FailedMergeMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int32
+	flaky := func(context.Context, []host.Source) (json.RawMessage, error) {
+		switch runs.Add(1) {
+		case 1:
+			return nil, &actor.Error{Kind: actor.Unavailable}
+		case 2:
+			return nil, errors.New("no ink")
+		}
+		return json.RawMessage(`"at last"`), nil
+	}
+	s := startWith(t, host.Config{Merges: map[string]host.MergeFunc{"custom": flaky}}, nil)
+	id := s.completed(me, `1`)[0]
+	const merge = `{"type":"SUBAGENT_MERGE_REQ","id":"one","subagent_ids":[%q],"strategy":"custom"}`
+	s.refused("unavailable", "", me, merge, id)
+	s.refused("runtime_error", "", me, merge, id)
+	for range 2 {
+		if got := s.ask(me, merge, id); !strings.Contains(got.raw, "at last") {
+			t.Errorf("the third try was answered %s", got.raw)
+		}
+	}
+	if n := runs.Load(); n != 3 {
+		t.Errorf("the merge ran %d times; once it has succeeded it must not run again", n)
+	}
 }
 
 // TestS0_13_Summary: "hierarchical_summary: a tree of summaries with a fan-in of 8, by the parent's model,
