@@ -218,6 +218,9 @@ func (h *Host) fill(ctx context.Context, r *model.Request, entries []actor.Entry
 			Kind: model.EntryKind(e.Kind), Session: e.Session, From: e.From, Type: e.Type, Call: e.Call, Name: e.Name,
 			Content: content, Metadata: e.Meta, IsError: e.IsError, At: time.UnixMicro(e.At),
 		}
+		if m.Role = model.RoleUser; e.Kind == actor.EntrySay || e.Kind == actor.EntryCall {
+			m.Role = model.RoleAssistant
+		}
 		// A message may have come in an earlier session than the one whose step shows it.
 		if m.Step = r.Step - int(steps-e.Shown); m.Step > 0 {
 			m.Session = r.Session

@@ -30,10 +30,32 @@ type Request struct {
 	// of earlier sessions.
 	History []Entry
 
+	// System is the prompt of the side that acts, filled in; "" for a subagent without a definition, of
+	// which Config.Role tells.
+	System string
+	Tools  []Tool          // what the model may call
+	Schema json.RawMessage // the JSON Schema that the result has to meet; or nothing
+
 	// Progress tells watchers how the step is going. It is never nil, may be called from the step's
 	// own goroutine only, and promises no delivery.
 	Progress func(text string)
 }
+
+// A Tool is described to the model. Schema is the JSON Schema of its arguments, an object.
+type Tool struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage
+}
+
+// A Role is how an entry reads to the side that acts: what prompts it is the user's, what it said itself is
+// the assistant's.
+type Role string
+
+const (
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+)
 
 // An EntryKind says what an Entry of the history is.
 type EntryKind string
@@ -52,6 +74,7 @@ const (
 // a message or a completion it is the step before which the model is first shown it.
 type Entry struct {
 	Kind     EntryKind
+	Role     Role
 	Session  uint64
 	Step     int
 	From     actor.ID        // the sender, of a message or completion
