@@ -24,6 +24,12 @@ const (
 	RuntimeError     Kind = "runtime_error"     // the runtime, a model or a tool failed
 	TooLarge         Kind = "too_large"         // larger than the server's or the runtime's limit
 	Unavailable      Kind = "unavailable"       // no host or no server answered
+
+	AtCapacity   Kind = "max_instances"               // the relationship has as many instances as it may
+	ArgsRequired Kind = "subagent_arguments_required" // arguments that the agent requires are missing
+	ArgsInvalid  Kind = "subagent_arguments_invalid"  // arguments are not what the agent's schema says
+	EnvRequired  Kind = "subagent_env_required"       // scoped variables that the agent requires are missing
+	NoParent     Kind = "no_parent"                   // a root thread has nobody to tell
 )
 
 // Error makes a Kind a target for errors.Is.

@@ -42,19 +42,22 @@ func (x *turn) calls(calls []Call) {
 	h.Calls = make([]call, len(calls))
 	for i, c := range calls {
 		h.Calls[i] = call{ID: c.ID, Key: fmt.Sprintf("%d-%d-%d", h.Session, h.Step, i), Name: c.Name}
-		x.entry(actor.Entry{Kind: actor.EntryCall, Shown: h.Steps, From: h.Lineage.ID, Call: c.ID, Name: c.Name, Content: c.Arguments})
+		x.entry(actor.Entry{Kind: actor.EntryCall, Shown: h.Steps, Side: x.said(), From: h.Lineage.ID, Call: c.ID, Name: c.Name, Content: c.Arguments})
 	}
 	for i, c := range calls {
 		if err := x.call(&h.Calls[i], c.Arguments); err != nil {
 			x.callFailed(&h.Calls[i], err)
 		}
 	}
-	if h.parked() != wasParked {
+	if h.parked() != wasParked && h.Open {
 		x.statusChanged()
 	}
 }
 
 func (x *turn) call(c *call, arguments actor.Value) error {
+	if x.def != nil {
+		return x.composedCall(c, arguments)
+	}
 	typ, ok := tools[c.Name]
 	if !ok || !slices.Contains(x.birth.Config.Capabilities, MultiAgent) {
 		return &actor.Error{Kind: actor.NotFound, Field: "call", Err: fmt.Errorf("no tool %q is available to this agent", c.Name)}
@@ -89,7 +92,7 @@ func (x *turn) call(c *call, arguments actor.Value) error {
 		return x.messageCall(c, r)
 	case *a2e.ListReq:
 		c.Body, err = a2e.Encode(r)
-		c.Job = x.newJob(JobList, c.Body)
+		c.Kind, c.Job = JobList, x.newJob(JobList, c.Body)
 		return err
 	case *a2e.CancelReq:
 		x.send(x.hostOf(), actor.LaneHost, KindCancel, c.Key, &Target{ID: r.SubagentID})
@@ -208,6 +211,10 @@ func (x *turn) answered(a *Answer) {
 		if c.Key != a.Call || c.Done || c.Job != 0 {
 			continue
 		}
+		if c.Create != nil {
+			x.lifecycle(c, func() error { return x.instanceAnswered(c, a) })
+			return
+		}
 		if len(c.Waits) == 0 {
 			x.callDone(c, a.Content, a.IsError)
 			return
@@ -215,12 +222,15 @@ func (x *turn) answered(a *Answer) {
 		x.awaited(c, a)
 		return
 	}
+	if a.Created != nil && h.Composed != nil {
+		x.born(a.Created)
+	}
 	x.late(x.env.From, &a.Ended, a.Content.JSON)
 }
 
 // late makes a completion of the answer of id to an await that is over.
 func (x *turn) late(id actor.ID, end *Ended, answer []byte) {
-	if end.Session == 0 {
+	if end.Session == 0 || x.explicit(id) {
 		return
 	}
 	msg, err := a2e.DecodeAnswer(answer)
@@ -372,8 +382,8 @@ func (x *turn) callDone(c *call, content actor.Value, isError bool) {
 	if c.Until != 0 {
 		x.out.Disarm = append(x.out.Disarm, timerCall+c.Key)
 	}
-	c.Done, c.Waits, c.Got, c.Ends, c.Body = true, nil, nil, nil, nil
-	x.entry(actor.Entry{Kind: actor.EntryResult, Shown: x.head.Steps, From: x.head.Lineage.ID, Call: c.ID, Name: c.Name, IsError: isError, Content: content})
+	c.Done, c.Waits, c.Got, c.Ends, c.Body, c.Create = true, nil, nil, nil, nil, nil
+	x.entry(actor.Entry{Kind: actor.EntryResult, Shown: x.head.Steps, Side: x.said(), From: x.head.Lineage.ID, Call: c.ID, Name: c.Name, IsError: isError, Content: content})
 	if wasParked && !x.head.parked() {
 		x.statusChanged()
 	}

@@ -81,6 +81,10 @@ func (x *turn) take() error {
 		return taking(x, x.job)
 	case KindTimer:
 		return taking(x, x.timer)
+	case KindQuestion:
+		return taking(x, x.question)
+	case KindGone:
+		return taking(x, x.gone)
 	case KindWake:
 		return nil
 	}

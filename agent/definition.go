@@ -32,6 +32,7 @@ type Side struct {
 	SessionStop    *Binding       `json:"sessionStop,omitempty"`    // a tool that ends the session with a result
 	SessionFail    *Binding       `json:"sessionFail,omitempty"`    // a tool that ends it as failed
 	SessionStatus  *Binding       `json:"sessionStatus,omitempty"`  // a tool that says what is going on
+	AskParent      *Binding       `json:"askParent,omitempty"`      // a tool that asks the parent and waits for its message
 }
 
 // A Prompt is what a model is told on each step of its side. In a file it may stand by its name alone.

@@ -19,6 +19,7 @@ const (
 	StopError      StopReason = "error"
 	StopTimeout    StopReason = "timeout"
 	StopMaxSteps   StopReason = "max_steps"
+	StopMaxTurns   StopReason = "max_turns"
 	StopCancelled  StopReason = "cancelled"
 	StopTerminated StopReason = "terminated"
 )
@@ -29,6 +30,8 @@ const (
 	StatusIdle       = "idle"
 	StatusFailed     = "failed"
 	StatusTerminated = "terminated"
+
+	StatusAwaitingHuman = "awaiting_human"
 )
 
 // An Entry is a thread in the registry: the fields of S1's SubagentRegistryEntry and of S0's
@@ -39,7 +42,16 @@ type Entry struct {
 	Relationship        string             `json:"relationship"`
 	Name                string             `json:"name"`
 	Description         string             `json:"description"`
-	Status              string             `json:"status"` // running, idle, failed or terminated
+	Title               string             `json:"title,omitempty"`
+	Blocking            bool               `json:"blocking,omitempty"`
+	ThreadName          string             `json:"threadName,omitempty"`
+	InitialArguments    json.RawMessage    `json:"initialArguments,omitempty"`
+	SpawnGroupID        string             `json:"spawnGroupId,omitempty"`
+	Agent               string             `json:"agent,omitempty"`   // the definition, and its version
+	Version             uint64             `json:"version,omitempty"` // of an agent's instance
+	Side                string             `json:"side,omitempty"`    // of the parent's that owns it
+	Awaiting            *Awaiting          `json:"awaiting,omitempty"`
+	Status              string             `json:"status"` // running, idle, failed, awaiting_human or terminated
 	StatusText          string             `json:"statusText,omitempty"`
 	Parked              bool               `json:"parked,omitempty"` // the session waits for another thread
 	Session             uint64             `json:"session"`          // how many were opened so far
@@ -58,9 +70,17 @@ type Entry struct {
 	Config              a2e.SubagentConfig `json:"config"`
 }
 
+// Awaiting is what a person is asked.
+type Awaiting struct {
+	Request  string `json:"request"` // to be named by the answer
+	Side     string `json:"side"`
+	Since    int64  `json:"since"` // microseconds since 1970
+	Question string `json:"question"`
+}
+
 // A2E computes the status that A2E knows.
 func (e *Entry) A2E() a2e.Status {
-	return status(e.Status == StatusTerminated, e.Status == StatusRunning, e.Parked, e.Session, e.StopReason)
+	return status(e.Status == StatusTerminated, e.Status == StatusRunning || e.Status == StatusAwaitingHuman, e.Parked, e.Session, e.StopReason)
 }
 
 // Info is the entry as A2E lists it.
@@ -136,11 +156,35 @@ func (t *Thread) RegistryEntry(j uint64) ([]byte, actor.Lineage) {
 		Seq:                 j,
 		Config:              b.Config,
 	}
+	t.describe(&e)
 	data, err := json.Marshal(&e)
 	if err != nil {
 		panic("agent: registry entry: " + err.Error()) // every field was decoded from JSON
 	}
 	return data, h.Lineage
+}
+
+// describe adds what a composed thread has to tell.
+func (t *Thread) describe(e *Entry) {
+	c, at := t.birth.Composition, t.head.Composed
+	if c == nil {
+		return
+	}
+	e.Name, e.Agent, e.Version, e.Relationship = t.def.Name, t.def.Name, c.Version, t.def.Name
+	e.Title, e.ThreadName, e.InitialArguments, e.SpawnGroupID = t.def.Title, c.Title, c.Arguments, c.Group
+	e.Description, e.Side, e.StatusText = t.def.ToolDescription, string(c.Owner), at.Status
+	if r := t.rel; r != nil {
+		e.Relationship, e.Blocking = r.Name(), r.Blocking
+		if r.Description != "" {
+			e.Description = r.Description
+		}
+		if r.ParentCommunication != "" {
+			e.ParentCommunication = string(r.ParentCommunication)
+		}
+	}
+	if a := t.Waiting(); a != nil {
+		e.Awaiting = &Awaiting{Request: AskID(t.head.Lineage.ID, a.N), Side: string(a.Side), Since: a.At, Question: a.Question}
+	}
 }
 
 func timeOf(us int64) time.Time { return time.UnixMicro(us).UTC() }

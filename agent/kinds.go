@@ -21,6 +21,8 @@ const (
 	KindAnswer     = "answer"     // [Answer], to a tool call
 	KindJob        = "job"        // [JobAnswer], from this process
 	KindTimer      = "timer"      // [Timer], from a timer stream or this process
+	KindQuestion   = "question"   // [Question], from a child
+	KindGone       = "gone"       // [Gone], from a child that was terminated
 	KindWake       = "wake"       // nothing: the time asked for in Turn.Wake has come
 )
 
@@ -54,6 +56,7 @@ type Message struct {
 	Content actor.Value
 	Meta    []byte // metadata: a JSON object, or nothing
 	Opens   bool   // an idle thread opens a session for it
+	Awaits  bool   // the sender's call waits for the end of the session that takes it
 }
 
 // An Await asks to be told how the thread's session ends.
@@ -93,6 +96,14 @@ type Notice struct {
 	Loose   []actor.ID // at the end: threads that were given work and had not said yet whether they take it
 }
 
+// A Question is what a child asks its parent.
+type Question struct {
+	Text string
+}
+
+// A Gone tells a parent that the child which sends it is terminated.
+type Gone struct{}
+
 // A Completion tells an owner that is a thread how a session of its child ended. Content is the
 // JSON that the mail of an outside owner would get, with the text of S1 §6.2 as "text".
 type Completion struct {
@@ -108,6 +119,7 @@ type Answer struct {
 	IsError bool
 	Content actor.Value
 	Ended   Ended // set when the answer goes out instead of a completion
+	Created *Created
 }
 
 // An Ended tells how a session of a child ended. It makes a completion of the answer to its parent's
@@ -132,7 +144,10 @@ type JobAnswer struct {
 	N       uint64
 	Err     string
 	Step    Step        // of a job "model"
-	Content actor.Value // of the others
+	Content actor.Value // of the others, but for these:
+
+	Prepared  *Prepared
+	Delivered *Delivered
 }
 
 // A Step is what a model did.
@@ -160,6 +175,12 @@ type Spawn struct {
 	Parent actor.ID // "" is the sender
 	Root   actor.ID // what the request claims, or ""
 	Config a2e.SubagentConfig
+
+	// Of an instance of an agent. Plan is what is spawned with it. Refusals are what the sender's checks found,
+	// of which the first counts unless a check of the host's fails before.
+	Composition *Composition
+	Plan        []Planned
+	Refusals    []Refusal
 }
 
 // A Target asks the host to cancel or terminate a thread and everything below it.

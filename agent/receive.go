@@ -19,6 +19,10 @@ func (x *turn) delegate(d *Delegate) {
 		return
 	}
 	x.open(Opener{ID: x.env.From, Session: x.env.Session}, true)
+	if x.def != nil {
+		x.give(actor.LaneA)
+		h.Composed.Reply = actor.Value{JSON: quote(d.Name)}
+	}
 	x.entry(actor.Entry{Kind: actor.EntryTask, From: x.env.From, Name: d.Name, Content: d.Task})
 	x.reply(&a2e.DelegateResp{Envelope: x.around(), Accepted: true, Status: h.status()}, true)
 	x.event("delegated", delegated{d.Name, h.Session, x.env.From})
@@ -61,9 +65,33 @@ func (x *turn) message(m *Message) {
 	if side != actor.LaneB {
 		side = actor.LaneA
 	}
+	if request := m.answers(); request != "" {
+		x.personAnswers(m, request)
+		return
+	}
+	if x.answersCall(m) {
+		x.took(m)
+		return
+	}
 	x.entry(actor.Entry{Kind: actor.EntryMessage, Side: side, From: x.env.From, Type: m.Type, Content: m.Content, Meta: m.Meta})
-	if m.Opens && !x.floored() {
+	if opens := !x.floored(); x.def != nil && (opens && m.Opens || h.Open) {
+		x.prompt(side, m.Content.JSON)
+	} else if m.Opens && opens {
 		h.Unseen++
+	}
+	x.took(m)
+}
+
+// took answers a message that was taken: at once, or when the session that shows it ends.
+func (x *turn) took(m *Message) {
+	switch {
+	case m.Awaits && x.floored():
+		x.fail(actor.Conflict, "the session that asked was stopped")
+		return
+	case m.Awaits:
+		x.head.Claims = append(x.head.Claims, waiter{From: x.env.From, Session: x.env.Session, Asker: x.env.Asker})
+		x.event("message_received", received{x.env.From, m.Type})
+		return
 	}
 	x.reply(&a2e.MessageResp{Envelope: x.around(), Delivered: true}, true)
 	x.event("message_received", received{x.env.From, m.Type})
@@ -83,7 +111,11 @@ func (x *turn) childEnded(id actor.ID, c *Completion) {
 		x.event("message_received", dropped{id, "completion", "thread_terminated"})
 		return
 	}
-	x.entry(actor.Entry{Kind: actor.EntryCompletion, From: id, Type: "completion", Name: c.Name, IsError: c.Failed, Content: c.Content})
+	side := x.ownerOf(id)
+	x.entry(actor.Entry{Kind: actor.EntryCompletion, Side: side, From: id, Type: "completion", Name: c.Name, IsError: c.Failed, Content: c.Content})
+	if x.def != nil {
+		x.prompt(side, c.Content.JSON)
+	}
 	x.event("message_received", received{id, "completion"})
 }
 
@@ -139,7 +171,7 @@ func (x *turn) stop(s *Stop) {
 		stopped.Changed = true
 	case h.Session == 0 && h.Reason == "":
 		h.Reason = StopCancelled
-		h.Unseen = 0
+		x.unseeAll()
 		x.notice(false)
 		x.statusChanged()
 		x.event("cancelled", ended{h.Session})
@@ -164,9 +196,15 @@ func (x *turn) terminate() bool {
 	if h.Open {
 		x.end(StopTerminated, actor.Value{}, "the subagent was terminated")
 	} else {
-		h.Reason, h.Unseen = StopTerminated, 0
+		h.Reason = StopTerminated
+		x.unseeAll()
 		x.notice(false)
 		x.statusChanged()
+		h.Ending = h.Ending || len(h.Waiters) > 0
+		x.tell(maxTold)
+	}
+	if p := h.Lineage.Parent(); x.birth.Composition != nil && !h.Lineage.ParentOutside() && p != "" {
+		x.send(actor.Address{ID: p}, actor.LaneCtl, KindGone, "", &Gone{})
 	}
 	x.event("terminated", ended{h.Session})
 	return true

@@ -39,8 +39,13 @@ func (x *turn) open(opener Opener, task bool) {
 	h.Step, h.Input, h.Output = 0, 0, 0
 	h.Calls, h.Opened, h.SleepUntil = nil, nil, 0
 	h.SessionAt = x.now
-	h.Deadline = x.now + int64(x.birth.Config.TimeoutSeconds)*1e6
-	x.out.Timers = append(x.out.Timers, actor.Timer{Name: timerTimeout, At: h.Deadline, Session: h.Session})
+	if h.Deadline = 0; x.birth.Config.TimeoutSeconds > 0 {
+		h.Deadline = x.now + int64(x.birth.Config.TimeoutSeconds)*1e6
+		x.out.Timers = append(x.out.Timers, actor.Timer{Name: timerTimeout, At: h.Deadline, Session: h.Session})
+	}
+	if c := h.Composed; c != nil {
+		c.Turns, c.Over, c.Steps, c.Ask, c.Notify, c.Stopping = 0, false, [2]int{}, nil, notify{}, nil
+	}
 	if !known {
 		x.notice(true)
 	}
@@ -59,6 +64,10 @@ func (x *turn) notice(open bool) {
 // not seen opens a session for them.
 func (x *turn) advance() {
 	h := &x.head
+	if x.def != nil {
+		x.alternate()
+		return
+	}
 	if h.Ending {
 		return // there is more to tell first
 	}
@@ -68,10 +77,8 @@ func (x *turn) advance() {
 	if !h.Open || h.Job != 0 || h.SleepUntil > 0 {
 		return
 	}
-	for i := range h.Calls {
-		if !h.Calls[i].Done {
-			return
-		}
+	if !h.callsDone() {
+		return
 	}
 	if h.Step >= x.birth.Config.MaxSteps {
 		x.end(StopMaxSteps, actor.Value{}, fmt.Sprintf("not done after %d steps, the most it may take", h.Step))
@@ -130,6 +137,10 @@ func (x *turn) job(a *JobAnswer) {
 	}
 	for i := range h.Calls {
 		if c := &h.Calls[i]; c.Job == a.N && !c.Done {
+			if c.Create != nil {
+				x.lifecycle(c, func() error { return x.instanceJob(c, a) })
+				return
+			}
 			if a.Err != "" && a.Content.IsZero() {
 				x.callFailed(c, &actor.Error{Kind: actor.RuntimeError, Err: errors.New(a.Err)})
 			} else {
@@ -151,7 +162,7 @@ func (x *turn) stepDone(a *JobAnswer) {
 	}
 	if json.Valid(s.Said.JSON) {
 		h.Partial = s.Said
-		x.entry(actor.Entry{Kind: actor.EntrySay, Shown: h.Steps, From: h.Lineage.ID, Content: s.Said})
+		x.entry(actor.Entry{Kind: actor.EntrySay, Shown: h.Steps, Side: x.said(), From: h.Lineage.ID, Content: s.Said})
 	}
 	switch {
 	case a.Err != "":
@@ -160,6 +171,9 @@ func (x *turn) stepDone(a *JobAnswer) {
 		x.end(StopError, actor.Value{}, fmt.Sprintf("the model made %d tool calls in one step, more than the %d it may", len(s.Calls), MaxCalls))
 	case s.Fail != "":
 		x.end(StopFail, actor.Value{}, s.Fail)
+	case x.def != nil && len(s.Calls) == 0:
+		x.responded(s)
+		x.sleep(s)
 	case s.Done:
 		if _, err := a2e.Encode(&a2e.AwaitResp{Result: s.Result.JSON}); err != nil {
 			x.end(StopError, actor.Value{}, "the model's result can't be told: "+err.Error())
@@ -167,12 +181,25 @@ func (x *turn) stepDone(a *JobAnswer) {
 		}
 		x.end(StopDone, s.Result, "")
 	default:
-		if s.Sleep > 0 {
-			h.SleepUntil = x.now + s.Sleep
-			x.out.Timers = append(x.out.Timers, actor.Timer{Name: timerSleep, At: h.SleepUntil, Session: h.Session})
-		}
+		x.sleep(s)
 		x.calls(s.Calls)
 	}
+}
+
+func (x *turn) sleep(s *Step) {
+	h := &x.head
+	if s.Sleep > 0 {
+		h.SleepUntil = x.now + s.Sleep
+		x.out.Timers = append(x.out.Timers, actor.Timer{Name: timerSleep, At: h.SleepUntil, Session: h.Session})
+	}
+}
+
+// said is the side that what is said now prompts: the other one's.
+func (x *turn) said() actor.Lane {
+	if x.def == nil {
+		return ""
+	}
+	return opposite(x.head.Composed.Turn)
 }
 
 // end closes the session. It tells, in this order of stages: the registry and the host; whoever
@@ -198,7 +225,10 @@ func (x *turn) end(reason StopReason, result actor.Value, why string) {
 	h.Open, h.Reason, h.Error, h.Result = false, reason, why, result
 	h.Job, h.Calls, h.SleepUntil, h.Deadline = 0, nil, 0, 0
 	if reason == StopCancelled || reason == StopTerminated {
-		h.Unseen = 0
+		x.unseeAll()
+	}
+	if h.Composed != nil {
+		h.Composed.Ask, h.Composed.Stopping = nil, nil
 	}
 	x.entry(actor.Entry{Kind: actor.EntryEnd, Shown: max(h.Steps, 1), From: h.Lineage.ID, Name: string(reason), IsError: why != "", Content: result})
 	x.notice(false)
@@ -208,6 +238,17 @@ func (x *turn) end(reason StopReason, result actor.Value, why string) {
 	x.statusChanged()
 	h.Ending, h.Told = true, false
 	x.tell(maxTold)
+}
+
+// unseeAll has the messages that came and were not shown open no session: they stay in the history. Whoever
+// waits for the session that takes one waits for this end.
+func (x *turn) unseeAll() {
+	h := &x.head
+	h.Unseen = 0
+	if h.Composed != nil {
+		h.Composed.Unseen = [2]int{}
+	}
+	h.Waiters, h.Claims = append(h.Waiters, h.Claims...), nil
 }
 
 // maxTold is how many bytes of answers go out in one turn. Whoever is not told then is told in the next,
@@ -271,11 +312,14 @@ func (x *turn) ended() Ended {
 // thread, unless that thread waited for it and has it as its tool's result.
 func (x *turn) complete(told bool) {
 	l := x.head.Lineage
-	if len(l.Ancestors) == 0 || told && !l.ParentOutside() {
+	if len(l.Ancestors) == 0 || told && !l.ParentOutside() || !x.notifies() {
 		return
 	}
 	resp, end := x.head.outcome(), x.ended()
 	data, err := end.around(l.ID, &resp)
+	if c := x.head.Composed; err == nil && c != nil && c.Notify.Text != "" {
+		data = withText(data, c.Notify.Text)
+	}
 	if err != nil {
 		panic("agent: encode completion: " + err.Error())
 	}
@@ -305,16 +349,37 @@ func WithText(completion json.RawMessage, failed bool) json.RawMessage {
 		Reference string          `json:"reference"`
 		Result    json.RawMessage `json:"result"`
 		Error     string          `json:"error"`
+		Text      string          `json:"text"`
 	}
 	if json.Unmarshal(completion, &c) != nil || len(completion) < 2 {
+		return completion
+	}
+	if c.Text != "" {
 		return completion
 	}
 	text := "Subagent (reference: " + c.Reference + ") has returned the following result:\n\n" + string(c.Result)
 	if failed {
 		text = "Subagent (reference: " + c.Reference + ") has failed with the following error:\n\n" + c.Error
 	}
+	return withText(completion, text)
+}
+
+func withText(completion json.RawMessage, text string) json.RawMessage {
 	out := append([]byte(`{"text":`), quote(text)...)
 	return append(append(out, ','), completion[1:]...)
+}
+
+// notifies reports whether the parent hears of the session's end by itself: by what the tool or handler that
+// ended it said, else as the relationship has it (S1 §6.2, §6.4).
+func (x *turn) notifies() bool {
+	c := x.head.Composed
+	if c == nil {
+		return true
+	}
+	if c.Notify.Set {
+		return c.Notify.On
+	}
+	return x.rel == nil || x.rel.ParentCommunication != Explicit
 }
 
 // outcome is how the last session ended, or READY, RUNNING and WAITING before that.

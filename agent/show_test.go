@@ -20,7 +20,7 @@ func show(t *Thread, turn *actor.Turn) string {
 		line("history  %s", entryText(&e))
 	}
 	for _, j := range turn.Jobs {
-		line("start    job %d %s %s", j.N, j.Kind, j.Body)
+		line("start    job %d %s %s", j.N, j.Kind, jobText(&j))
 	}
 	for _, x := range turn.Timers {
 		line("arm      %s at %s, session %d", x.Name, since(x.At), x.Session)
@@ -45,6 +45,24 @@ func show(t *Thread, turn *actor.Turn) string {
 	return b.String()
 }
 
+// jobText is what a job is given.
+func jobText(j *actor.Job) string {
+	switch j.Kind {
+	case JobSubagents:
+		return fmt.Sprint(unpacked[Snapshot](j.Body).Relationships)
+	case JobPrepare:
+		p := unpacked[Prepare](j.Body)
+		return fmt.Sprintf("%s %q %s %s", p.Relationship, p.Title, p.Arguments, p.Attachments)
+	case JobDeliver:
+		d := unpacked[Deliver](j.Body)
+		return fmt.Sprintf("%s %s %v", d.Child, d.Attachments, d.Env)
+	case JobTool:
+		c := unpacked[ToolCall](j.Body)
+		return fmt.Sprintf("%s %s %s", c.ID, c.Name, c.Arguments)
+	}
+	return string(j.Body)
+}
+
 func since(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
 
 // state is where the thread stands.
@@ -59,6 +77,15 @@ func state(t *Thread) string {
 	}
 	if n := len(h.Waiters); n > 0 {
 		s += fmt.Sprintf(", %d waiting", n)
+	}
+	if c := h.Composed; c != nil && h.Open {
+		s += fmt.Sprintf(", side %s's turn %d", c.Turn, c.Turns)
+		if c.Ask != nil {
+			s += fmt.Sprintf(", asks a person: %s %q", AskID(h.Lineage.ID, c.Ask.N), c.Ask.Question)
+		}
+	}
+	if n := len(h.Claims); n > 0 {
+		s += fmt.Sprintf(", %d claims", n)
 	}
 	if h.Unseen > 0 {
 		s += fmt.Sprintf(", %d unseen", h.Unseen)
@@ -152,13 +179,20 @@ func bodyText(kind string, body []byte) string {
 		return s + " " + string(a.Content.JSON)
 	case KindSpawn:
 		s := unpacked[Spawn](body)
+		if s.Composition != nil {
+			return fmt.Sprintf("%s env=%s refusals=%d", s.Config.Name, s.Composition.Env, len(s.Refusals))
+		}
 		return fmt.Sprintf("%s parent=%q root=%q", s.Config.Name, s.Parent, s.Root)
 	case KindDelegate:
 		d := unpacked[Delegate](body)
 		return d.Name + " " + string(d.Task.JSON)
 	case KindMessage:
 		m := unpacked[Message](body)
-		return fmt.Sprintf("%q root=%s opens=%t %s", m.Type, m.Root, m.Opens, m.Content.JSON)
+		s := fmt.Sprintf("%q root=%s opens=%t %s", m.Type, m.Root, m.Opens, m.Content.JSON)
+		if m.Awaits {
+			s += " and await"
+		}
+		return strings.TrimRight(s+" "+string(m.Meta), " ")
 	case KindCancel, KindTerminate:
 		return string(unpacked[Target](body).ID)
 	case KindMerge:

@@ -14,12 +14,16 @@ type Birth struct {
 	Order     uint64 // counts the births in the tree
 	CreatedAt int64  // microseconds since 1970
 	Config    a2e.SubagentConfig
+
+	Composition *Composition // nil: what Config says is all
 }
 
 // A Thread is the state machine of one subagent. It implements [actor.Machine].
 type Thread struct {
 	birth Birth
 	head  head
+	def   *Definition   // of a composed thread
+	rel   *Relationship // that it is an instance of; nil: of none
 }
 
 // head is the small current state, written whole into every record.
@@ -56,6 +60,8 @@ type head struct {
 	Loose      []actor.ID // for the notice of the end
 	Ending     bool       // the session ended, and not everyone has been told
 	Told       bool       // the parent thread was told, as one who waited
+	Composed   *composed  // of a composed thread
+	Claims     []waiter   // who waits for the session that takes a message that is not taken yet
 }
 
 // A call is a tool call under way.
@@ -64,6 +70,7 @@ type call struct {
 	Key   string // unique in the life of the thread: answers name it
 	Name  string
 	Job   uint64     // the job that carries it out, or 0
+	Kind  string     // of that job
 	Gives actor.ID   // the thread that it gives work to, or ""
 	Body  []byte     // what that job is given
 	Waits []actor.ID // threads whose end it waits for
@@ -73,6 +80,8 @@ type call struct {
 	Got   [][]byte // their AWAIT_RESP, as JSON
 	Ends  []Ended  // for each of these, the completion that it stands for
 	Done  bool
+
+	Create *creation // of a lifecycle tool
 }
 
 // A waiter is a request that waits for the session to end.
@@ -112,7 +121,7 @@ func Load(last *actor.Record, seq uint64, birth *actor.Record) (*Thread, error) 
 	if len(data) <= maxOwn {
 		t.head.Own = data
 	}
-	return &t, nil
+	return &t, t.compose()
 }
 
 // BirthSeq reads from a record where the thread's birth stands that Load needs; 0 if it needs none.
@@ -160,7 +169,7 @@ func (t *Thread) Outstanding() ([]actor.Job, []actor.Timer) {
 	}
 	for i := range h.Calls {
 		if c := &h.Calls[i]; c.Job != 0 && !c.Done {
-			jobs = append(jobs, actor.Job{N: c.Job, Kind: JobList, Body: c.Body})
+			jobs = append(jobs, actor.Job{N: c.Job, Kind: c.Kind, Body: c.Body})
 		}
 	}
 	return jobs, h.timers()
@@ -194,6 +203,8 @@ func (h *head) registryStatus() string {
 	switch {
 	case h.Terminated:
 		return StatusTerminated
+	case h.Open && h.Composed != nil && h.Composed.Ask != nil:
+		return StatusAwaitingHuman
 	case h.Open:
 		return StatusRunning
 	case h.Session == 0 || h.Reason == StopDone || h.Reason == StopCancelled:
@@ -202,10 +213,13 @@ func (h *head) registryStatus() string {
 	return StatusFailed
 }
 
-// parked reports whether the session waits for another thread.
+// parked reports whether the session waits for another thread, or for a person.
 func (h *head) parked() bool {
 	if !h.Open {
 		return false
+	}
+	if h.Composed != nil && h.Composed.Ask != nil {
+		return true
 	}
 	for i := range h.Calls {
 		if c := &h.Calls[i]; !c.Done && len(c.Waits) > 0 {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -16,10 +17,10 @@ import (
 // envelopes, decided together. Behind every turn the thread is restored from its head, so that the
 // scripts also say that nothing is kept elsewhere.
 //
-//	born ID [parent=ID] [ancestors=IDS] [outside] [steps=N] [timeout=N] [multi_agent]
+//	born ID [definition=JSON] [relationship=JSON] [owner=b] [parent=ID] [ancestors=IDS] [outside] [steps=N] [timeout=N] [multi_agent]
 //	clock DURATION                             time goes on
 //	delegate TASK [from=ID/SESSION]            asker: reply=SUBJECT or call=KEY; key=KEY
-//	message [from=] [content=JSON] [type=] [root=] [lane=b] [opens]
+//	message [from=] [content=JSON] [type=] [root=] [lane=b] [opens] [awaits] [meta=JSON]
 //	await [from=] [until=DURATION from now]
 //	stop [cascade=N] [terminate] [openers=ID/N,…] [floors=ID/N,…]
 //	completion from=CHILD [session=N] [failed] content=JSON
@@ -28,6 +29,10 @@ import (
 //	  ID TOOL ARGUMENTS                        the tool calls of the step
 //	job N [content=JSON] [error=]              the outcome of another job
 //	timer NAME [session=N] [late]
+//	prepared N [message=JSON] [disabled] [refusal=KIND] [env=NAMES] [attachments=PATHS]   what a creation needs
+//	delivered N [attachments=PATHS] [disabled] [refusal=KIND]
+//	created CALL id=ID [children=IDS]          the host's answer to a creation
+//	question TEXT from=CHILD | gone from=CHILD
 //	wake | fail REASON | envelope KIND BODY
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
@@ -83,7 +88,12 @@ func (s *stage) born(c *script.Command) (string, error) {
 	if c.Is(MultiAgent) {
 		cfg.Capabilities = []string{MultiAgent}
 	}
-	birth, err := Born(Birth{Lineage: l, Order: 1, Config: cfg.WithDefaults()}, s.now.UnixMicro())
+	born := Birth{Lineage: l, Order: 1, Config: cfg.WithDefaults()}
+	if d := c.Take("definition", ""); d != "" {
+		born.Composition = &Composition{Version: 1, Definition: []byte(d), Relationship: []byte(c.Take("relationship", "")), Owner: actor.Lane(c.Take("owner", "a")), Title: "Ada"}
+		born.Config.TimeoutSeconds = 0
+	}
+	birth, err := Born(born, s.now.UnixMicro())
 	if err != nil {
 		return "", err
 	}
@@ -115,13 +125,21 @@ func reload(t *Thread, birth *actor.Record) (*Thread, error) {
 	if err != nil {
 		return nil, err
 	}
-	if was, is := fmt.Sprintf("%+v", t.head), fmt.Sprintf("%+v", restored.head); was != is {
+	if was, is := dump(&t.head), dump(&restored.head); was != is {
 		return nil, fmt.Errorf("the head does not hold the whole state\nwas      %s\nrestored %s", was, is)
 	}
 	if !reflect.DeepEqual(t.birth.Lineage, restored.birth.Lineage) {
 		return nil, fmt.Errorf("the birth was not restored: %+v", restored.birth)
 	}
 	return restored, nil
+}
+
+func dump(h *head) string {
+	data, err := json.Marshal(h)
+	if err != nil {
+		panic(err)
+	}
+	return string(data)
 }
 
 func (s *stage) envelope(c *script.Command) (actor.Envelope, error) {
@@ -134,7 +152,7 @@ func (s *stage) envelope(c *script.Command) (actor.Envelope, error) {
 	case KindDelegate:
 		env.Body = Pack(&Delegate{Name: c.Word(), Task: value(c.Take("content", `{}`))})
 	case KindMessage:
-		env.Body = Pack(&Message{Type: c.Take("type", ""), Root: actor.ID(c.Take("root", "")), Opens: c.Is("opens"), Content: value(c.Take("content", `"hello"`))})
+		env.Body = Pack(&Message{Type: c.Take("type", ""), Root: actor.ID(c.Take("root", "")), Opens: c.Is("opens"), Awaits: c.Is("awaits"), Meta: []byte(c.Take("meta", "")), Content: value(c.Take("content", `"hello"`))})
 	case KindAwait:
 		var a Await
 		if d := c.Duration("until"); d != 0 {
@@ -156,6 +174,15 @@ func (s *stage) envelope(c *script.Command) (actor.Envelope, error) {
 			return env, err
 		}
 		env.Body = Pack(&a)
+	case "prepared", "delivered":
+		env.Kind, env.Body = KindJob, Pack(s.looked(c))
+	case "created":
+		made := Created{ID: actor.ID(c.Take("id", "")), Relationship: c.Take("relationship", "work"), Owner: actor.LaneA, Children: c.IDs("children")}
+		env.Kind, env.Body = KindAnswer, Pack(&Answer{Call: c.Word(), Created: &made})
+	case KindQuestion:
+		env.Body = Pack(&Question{Text: strings.Trim(c.Word(), `"`)})
+	case KindGone:
+		env.Body = Pack(&Gone{})
 	case KindTimer:
 		return env, s.timer(c, &env)
 	case KindWake:
@@ -173,6 +200,34 @@ func (s *stage) answer(c *script.Command) *Answer {
 		a.Ended = Ended{Session: c.Number("session", 1), Reason: StopReason(reason), Name: c.Take("name", "child"), Usage: []byte(`{"steps":1}`)}
 	}
 	return a
+}
+
+// looked is the outcome of a job of a creation.
+func (s *stage) looked(c *script.Command) *JobAnswer {
+	var a JobAnswer
+	var refusals []Refusal
+	if kind := c.Take("refusal", ""); kind != "" {
+		refusals = []Refusal{{Kind: actor.Kind(kind), Field: "arguments", Message: "no"}}
+	}
+	var paths, names []string
+	for _, p := range c.IDs("attachments") {
+		paths = append(paths, string(p))
+	}
+	for _, n := range c.IDs("env") {
+		names = append(names, string(n))
+	}
+	if c.Name == "prepared" {
+		a.Prepared = &Prepared{
+			Disabled: c.Is("disabled"), Config: a2e.SubagentConfig{Name: "child"}, Composition: Composition{Definition: []byte(`{}`), Env: names},
+			Message: value(c.Take("message", "")), Attachments: paths, Refusals: refusals,
+		}
+	} else {
+		a.Delivered = &Delivered{Disabled: c.Is("disabled"), Attachments: paths, Refusals: refusals}
+	}
+	if _, err := fmt.Sscan(c.Word(), &a.N); err != nil {
+		panic(err)
+	}
+	return &a
 }
 
 func (s *stage) step(c *script.Command) *JobAnswer {
