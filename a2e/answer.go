@@ -38,7 +38,11 @@ func DecodeAnswer(data []byte) (Message, error) {
 func (o *object) answer(kind string, env Envelope) Message {
 	switch kind {
 	case TypeSpawnResp:
-		return &SpawnResp{env, o.id("subagent_id", true), choice(o, "status", true, Status(""))}
+		m := &SpawnResp{Envelope: env, SubagentID: o.id("subagent_id", true), Status: choice(o, "status", true, Status(""))}
+		if o.value("children", false) != nil {
+			m.Children = o.ids("children")
+		}
+		return m
 	case TypeDelegateResp:
 		return &DelegateResp{env, o.boolean("accepted", true), choice(o, "status", true, Status(""))}
 	case TypeAwaitResp:

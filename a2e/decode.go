@@ -70,12 +70,25 @@ func (o *object) open(data []byte, levels int) error {
 }
 
 func (o *object) spawnReq(env Envelope) *SpawnReq {
-	return &SpawnReq{
+	m := &SpawnReq{
 		Envelope:      env,
-		Agent:         o.config("agent"),
 		ParentAgentID: o.id("parent_agent_id", false),
 		RootAgentID:   o.id("root_agent_id", false),
 	}
+	if o.value("definition", false) == nil {
+		m.Agent = o.config("agent")
+		return m
+	}
+	m.Definition = o.name("definition")
+	m.Arguments = o.raw("arguments", false, true)
+	m.ScopedEnv = o.dict("scoped_env")
+	var c object
+	if o.value("agent", false) != nil {
+		if _, ok := o.child(&c, "agent"); ok {
+			m.Agent.Name = c.name("name")
+		}
+	}
+	return m
 }
 
 // config reads a SubagentConfig, whose size counts as Encode writes it.

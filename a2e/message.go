@@ -52,13 +52,21 @@ type SpawnReq struct {
 	Agent         SubagentConfig `json:"agent"`
 	ParentAgentID actor.ID       `json:"parent_agent_id,omitempty"`
 	RootAgentID   actor.ID       `json:"root_agent_id,omitempty"`
+
+	// An extension: with Definition the subagent is an instance of that agent, of Agent only the name counts,
+	// and the parent is the caller.
+	Definition string                     `json:"definition,omitempty"`
+	Arguments  json.RawMessage            `json:"arguments,omitempty"`  // an object
+	ScopedEnv  map[string]json.RawMessage `json:"scoped_env,omitempty"` // scoped variables, strings
 }
 
-// SpawnResp names the new subagent. Its status is READY.
+// SpawnResp names the new subagent. Its status is READY. Children, an extension, are those that were spawned
+// with it.
 type SpawnResp struct {
 	Envelope
-	SubagentID actor.ID `json:"subagent_id"`
-	Status     Status   `json:"status"`
+	SubagentID actor.ID   `json:"subagent_id"`
+	Status     Status     `json:"status"`
+	Children   []actor.ID `json:"children,omitempty"`
 }
 
 // DelegateReq gives a subagent a task.

@@ -3,14 +3,34 @@ package a2e
 import "cmp"
 
 func (m *SpawnReq) write(w *writer) {
-	w.config("agent", m.Agent)
+	if m.Definition == "" {
+		w.config("agent", m.Agent)
+	} else if m.Agent.Name != "" {
+		w.key("agent")
+		w.open()
+		w.text("name", m.Agent.Name)
+		w.close()
+	}
 	w.optional("parent_agent_id", string(m.ParentAgentID))
 	w.optional("root_agent_id", string(m.RootAgentID))
+	if m.Definition == "" {
+		return
+	}
+	w.text("definition", m.Definition)
+	if m.Arguments != nil {
+		w.raw("arguments", m.Arguments, "", true)
+	}
+	if len(m.ScopedEnv) > 0 {
+		w.dict("scoped_env", m.ScopedEnv)
+	}
 }
 
 func (m *SpawnResp) write(w *writer) {
 	w.text("subagent_id", string(m.SubagentID))
 	w.text("status", string(m.Status))
+	if len(m.Children) > 0 {
+		list(w, "children", m.Children, element)
+	}
 }
 
 func (m *DelegateReq) write(w *writer) {

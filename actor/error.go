@@ -20,16 +20,29 @@ const (
 	Conflict         Kind = "conflict"          // the present state forbids it
 	AwaitCycle       Kind = "await_cycle"       // it would wait for itself or for an ancestor
 	ThreadTerminated Kind = "thread_terminated" // the thread was terminated
+	Gone             Kind = "gone"              // it was there, and is used up or expired
 	Timeout          Kind = "timeout"           // the time allowed is over
 	RuntimeError     Kind = "runtime_error"     // the runtime, a model or a tool failed
 	TooLarge         Kind = "too_large"         // larger than the server's or the runtime's limit
 	Unavailable      Kind = "unavailable"       // no host or no server answered
 
-	AtCapacity   Kind = "max_instances"               // the relationship has as many instances as it may
-	ArgsRequired Kind = "subagent_arguments_required" // arguments that the agent requires are missing
-	ArgsInvalid  Kind = "subagent_arguments_invalid"  // arguments are not what the agent's schema says
-	EnvRequired  Kind = "subagent_env_required"       // scoped variables that the agent requires are missing
-	NoParent     Kind = "no_parent"                   // a root thread has nobody to tell
+	AtCapacity  Kind = "max_instances"         // the relationship has as many instances as it may
+	EnvRequired Kind = "subagent_env_required" // scoped variables that the agent requires are missing
+	NoParent    Kind = "no_parent"             // a root thread has nobody to tell
+)
+
+// The Kinds of what is wrong with the definition of an agent, or with what it was created with.
+const (
+	SubagentReservedName          Kind = "subagent_reserved_name"          // it is the name of a tool that the runtime injects
+	SubagentNameConflict          Kind = "subagent_name_conflict"          // another tool of the side has the name, or nearly
+	SubagentDuplicateRelationship Kind = "subagent_duplicate_relationship" // two relationships of an agent have one name
+	SubagentHumanSide             Kind = "subagent_human_side"             // a person's side owns relationships
+	SubagentInPromptTools         Kind = "subagent_in_prompt_tools"        // a prompt lists a subagent among its tools
+	SubagentUnknownAgent          Kind = "subagent_unknown_agent"          // there is no agent of that name
+	SubagentImmediateCycle        Kind = "subagent_immediate_cycle"        // it would be spawned below itself, without end
+
+	SubagentArgumentsRequired Kind = "subagent_arguments_required" // arguments that the child needs are missing
+	SubagentArgumentsInvalid  Kind = "subagent_arguments_invalid"  // arguments are not what the child's schema says
 )
 
 // Error makes a Kind a target for errors.Is.

@@ -151,7 +151,7 @@ func (x *turn) responded(s *Step) {
 	if side := x.def.side(c.Turn); side.stopsOnResponse() {
 		c.Over = true
 	}
-	if len(s.Said.JSON) == 0 { // the other side reads it as what was said
+	if len(s.Said.JSON) == 0 && string(c.Reply.JSON) != "null" { // the other side reads it as what was said
 		x.entry(actor.Entry{Kind: actor.EntrySay, Shown: x.head.Steps, Side: opposite(c.Turn), From: x.head.Lineage.ID, Content: c.Reply})
 	}
 }

@@ -383,7 +383,12 @@ func (x *turn) callDone(c *call, content actor.Value, isError bool) {
 		x.out.Disarm = append(x.out.Disarm, timerCall+c.Key)
 	}
 	c.Done, c.Waits, c.Got, c.Ends, c.Body, c.Create = true, nil, nil, nil, nil, nil
-	x.entry(actor.Entry{Kind: actor.EntryResult, Shown: x.head.Steps, Side: x.said(), From: x.head.Lineage.ID, Call: c.ID, Name: c.Name, IsError: isError, Content: content})
+	if c.Code {
+		x.entry(actor.Entry{Kind: actor.EntryMessage, Side: x.head.Composed.Turn, From: x.head.Lineage.ID, Type: c.Name, Name: c.Key, IsError: isError, Content: content})
+		x.prompt(x.head.Composed.Turn, nil)
+	} else {
+		x.entry(actor.Entry{Kind: actor.EntryResult, Shown: x.head.Steps, Side: x.said(), From: x.head.Lineage.ID, Call: c.ID, Name: c.Name, IsError: isError, Content: content})
+	}
 	if wasParked && !x.head.parked() {
 		x.statusChanged()
 	}

@@ -79,6 +79,15 @@ type stopping struct {
 	Error  string
 }
 
+// RelationshipName is the name of the relationship that the thread is an instance of, or "".
+func (c *Composition) RelationshipName() string {
+	var r Relationship
+	if len(c.Relationship) == 0 || json.Unmarshal(c.Relationship, &r) != nil {
+		return ""
+	}
+	return r.Name()
+}
+
 // compose parses what the thread is an instance of.
 func (t *Thread) compose() error {
 	c := t.birth.Composition

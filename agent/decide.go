@@ -19,12 +19,13 @@ const (
 // A turn is one decision under way.
 type turn struct {
 	*Thread
-	now     int64 // microseconds
-	env     *actor.Envelope
-	out     actor.Turn
-	dirty   bool // the registry entry is no longer true
-	spilled int  // bytes of results that became completions
-	told    int  // bytes of answers that tell of the end of the session
+	now      int64 // microseconds
+	env      *actor.Envelope
+	out      actor.Turn
+	dirty    bool // the registry entry is no longer true
+	spilled  int  // bytes of results that became completions
+	notified int  // what the parent was told of in the turn
+	told     int  // bytes of answers that tell of the end of the session
 }
 
 // Decide takes the envelopes in order, then starts what became possible.
@@ -83,6 +84,8 @@ func (x *turn) take() error {
 		return taking(x, x.timer)
 	case KindQuestion:
 		return taking(x, x.question)
+	case KindNotify:
+		return taking(x, x.heard)
 	case KindGone:
 		return taking(x, x.gone)
 	case KindWake:

@@ -22,6 +22,7 @@ const (
 	KindJob        = "job"        // [JobAnswer], from this process
 	KindTimer      = "timer"      // [Timer], from a timer stream or this process
 	KindQuestion   = "question"   // [Question], from a child
+	KindNotify     = "notify"     // [Notify], from a child
 	KindGone       = "gone"       // [Gone], from a child that was terminated
 	KindWake       = "wake"       // nothing: the time asked for in Turn.Wake has come
 )
@@ -158,8 +159,9 @@ type Step struct {
 	Result   actor.Value
 	Fail     string
 	Done     bool
-	Sleep    int64 // microseconds
-	Input    int64 // tokens
+	Sleep    int64     // microseconds
+	Commands []Command // of a handler
+	Input    int64     // tokens
 	Output   int64
 }
 

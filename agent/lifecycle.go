@@ -11,13 +11,6 @@ import (
 	"github.com/troupehq/troupe/actor"
 )
 
-// The lifecycle tools (S1 §5). No other tool may have these names.
-const (
-	ToolSubagents = "subagents"
-	ToolCreate    = "subagent_create"
-	ToolMessage   = "subagent_message"
-)
-
 // The jobs of composed threads.
 const (
 	JobSubagents = "subagents" // the snapshot that [Snapshot] asks for
@@ -92,8 +85,9 @@ type Deliver struct {
 	Key         string
 }
 
-// A Grant gives a thread scoped variables of its parent.
+// A Grant gives a thread scoped variables of another's, its parent's.
 type Grant struct {
+	From  actor.ID
 	To    actor.ID
 	Names []string
 }
@@ -132,8 +126,15 @@ type creation struct {
 	Child        actor.ID
 	Message      actor.Value
 	Attachments  []string
-	Env          [][]string // of the child and of what is spawned with it
+	Env          []grant // of the child and of what is spawned with it
 	Blocking     bool
+}
+
+// A grant is a [Grant] to a thread that is not born yet. From is its parent's place in the plan, counted from 1; 0
+// is the child, and -1 the thread itself.
+type grant struct {
+	From  int
+	Names []string
 }
 
 // composedCall carries out a tool call of a composed thread.
@@ -149,9 +150,9 @@ func (x *turn) composedCall(c *call, arguments actor.Value) error {
 	case c.Name == ToolSubagents && side.offers():
 		x.callJob(c, JobSubagents, &Snapshot{Relationships: side.visible()})
 		return nil
-	case c.Name == ToolCreate && side.offers():
+	case c.Name == ToolSubagentCreate && side.offers():
 		return x.createCall(c, side, arguments.JSON)
-	case c.Name == ToolMessage && side.offers():
+	case c.Name == ToolSubagentMessage && side.offers():
 		return x.instanceCall(c, side, arguments.JSON)
 	case side.Prompt != nil && slices.Contains(side.Prompt.Tools, c.Name):
 		x.callJob(c, JobTool, &ToolCall{ID: string(x.head.Lineage.ID) + "-" + c.Key, Name: c.Name, Arguments: arguments.JSON})
@@ -267,10 +268,7 @@ func (x *turn) prepared(c *call, p *Prepared) error {
 		return x.tooManyInstances(r)
 	}
 	c.Create.Phase = phaseSpawn
-	c.Create.Env = [][]string{p.Composition.Env}
-	for i := range p.Plan {
-		c.Create.Env = append(c.Create.Env, p.Plan[i].Composition.Env)
-	}
+	c.Create.Env = p.grants()
 	x.send(x.hostOf(), actor.LaneHost, KindSpawn, c.Key, &Spawn{Config: p.Config, Composition: &p.Composition, Plan: p.Plan, Refusals: p.Refusals})
 	return nil
 }
@@ -313,12 +311,7 @@ func (x *turn) created(c *call, a *Answer) error {
 		}
 		return x.deliver(next, x.def.side(next.Create.Owner).Relationship(relationship).Optional)
 	})
-	var grants []Grant
-	for i, to := range append([]actor.ID{made.ID}, made.Children...) {
-		if i < len(c.Create.Env) && len(c.Create.Env[i]) > 0 {
-			grants = append(grants, Grant{To: to, Names: c.Create.Env[i]})
-		}
-	}
+	grants := made.grants(x.head.Lineage.ID, c.Create.Env)
 	c.Create.Env = nil
 	if len(grants) == 0 && len(c.Create.Attachments) == 0 {
 		return x.hand(c, c.Create.Attachments)
@@ -326,6 +319,35 @@ func (x *turn) created(c *call, a *Answer) error {
 	c.Create.Phase = phaseDeliver
 	x.callJob(c, JobDeliver, &Deliver{Child: made.ID, Attachments: c.Create.Attachments, Env: grants, Key: c.Key})
 	return nil
+}
+
+func (p *Prepared) grants() []grant {
+	all := []grant{{-1, p.Composition.Env}}
+	for i := range p.Plan {
+		all = append(all, grant{p.Plan[i].Parent + 1, p.Plan[i].Composition.Env})
+	}
+	return all
+}
+
+// Grants says who gets variables of whom once the child and what is spawned with it have ids, parents first.
+func (p *Prepared) Grants(self, child actor.ID, children []actor.ID) []Grant {
+	return (&Created{ID: child, Children: children}).grants(self, p.grants())
+}
+
+// grants says who gets variables of whom, parents first.
+func (m *Created) grants(self actor.ID, env []grant) (grants []Grant) {
+	ids := append([]actor.ID{m.ID}, m.Children...)
+	for i, g := range env {
+		if i >= len(ids) || len(g.Names) == 0 {
+			continue
+		}
+		from := self
+		if g.From >= 0 {
+			from = ids[g.From]
+		}
+		grants = append(grants, Grant{From: from, To: ids[i], Names: g.Names})
+	}
+	return grants
 }
 
 // born notes a child, also when the call that asked for it is over.

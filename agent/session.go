@@ -163,6 +163,9 @@ func (x *turn) stepDone(a *JobAnswer) {
 	if json.Valid(s.Said.JSON) {
 		h.Partial = s.Said
 		x.entry(actor.Entry{Kind: actor.EntrySay, Shown: h.Steps, Side: x.said(), From: h.Lineage.ID, Content: s.Said})
+		if x.def != nil {
+			x.event("said", saidContent{h.Composed.Turn, h.Session, s.Said.JSON})
+		}
 	}
 	switch {
 	case a.Err != "":
@@ -171,6 +174,9 @@ func (x *turn) stepDone(a *JobAnswer) {
 		x.end(StopError, actor.Value{}, fmt.Sprintf("the model made %d tool calls in one step, more than the %d it may", len(s.Calls), MaxCalls))
 	case s.Fail != "":
 		x.end(StopFail, actor.Value{}, s.Fail)
+	case len(s.Commands) > 0 && x.def != nil:
+		x.responded(s)
+		x.commands(s.Commands)
 	case x.def != nil && len(s.Calls) == 0:
 		x.responded(s)
 		x.sleep(s)
@@ -192,6 +198,13 @@ func (x *turn) sleep(s *Step) {
 		h.SleepUntil = x.now + s.Sleep
 		x.out.Timers = append(x.out.Timers, actor.Timer{Name: timerSleep, At: h.SleepUntil, Session: h.Session})
 	}
+}
+
+// saidContent is the content of the event said.
+type saidContent struct {
+	Side    actor.Lane      `json:"side"`
+	Session uint64          `json:"session"`
+	Content json.RawMessage `json:"content"`
 }
 
 // said is the side that what is said now prompts: the other one's.

@@ -80,6 +80,7 @@ type call struct {
 	Got   [][]byte // their AWAIT_RESP, as JSON
 	Ends  []Ended  // for each of these, the completion that it stands for
 	Done  bool
+	Code  bool // a handler asked for it, not a model
 
 	Create *creation // of a lifecycle tool
 }
@@ -234,3 +235,6 @@ func (t *Thread) Terminated() bool { return t.head.Terminated }
 
 // Result is what the last session completed with.
 func (t *Thread) Result() actor.Value { return t.head.Result }
+
+// Session counts the sessions opened so far.
+func (t *Thread) Session() uint64 { return t.head.Session }

@@ -22,12 +22,23 @@ func (c *Conn) Publish(subject string, data []byte) error {
 // Request sends a message and gives the first answer, within 5 seconds if ctx has no deadline. The
 // kind is unavailable when nobody listens, timeout when nobody answers in time, too_large past
 // [Conn.MaxPayload]. A service's own refusal is schema_violation for its codes 400 to 499, else
-// runtime_error.
+// runtime_error, and is a [ServiceError] below that.
 func (c *Conn) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
+	return c.RequestWith(ctx, subject, nil, data)
+}
+
+// RequestWith is Request with headers.
+func (c *Conn) RequestWith(ctx context.Context, subject string, header map[string][]string, data []byte) ([]byte, error) {
 	const op = "bus.Request"
 	ctx, cancel := within(ctx, requestTimeout)
 	defer cancel()
-	answer, err := c.NC.RequestWithContext(ctx, subject, data)
+	var answer *nats.Msg
+	var err error
+	if header == nil {
+		answer, err = c.NC.RequestWithContext(ctx, subject, data)
+	} else {
+		answer, err = c.NC.RequestMsgWithContext(ctx, &nats.Msg{Subject: subject, Header: header, Data: data})
+	}
 	if err != nil {
 		return nil, wrap(op, "request to "+subject, err)
 	}
@@ -36,9 +47,25 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte) ([]byte
 		if code[0] == '4' {
 			kind = actor.SchemaViolation
 		}
-		return nil, refuse(op, kind, "request to %s: %s: %s", subject, code, answer.Header.Get(micro.ErrorHeader))
+		return nil, refuse(op, kind, "request to %s: %w", subject, &ServiceError{code, answer.Header.Get(micro.ErrorHeader), answer.Data})
 	}
 	return answer.Data, nil
+}
+
+// A ServiceError is the refusal of a NATS micro service, as it came: its two headers and what it sent with
+// them.
+type ServiceError struct {
+	Code        string
+	Description string
+	Data        []byte
+}
+
+// Error is the code and the description.
+func (e *ServiceError) Error() string { return e.Code + ": " + e.Description }
+
+// Service gives the three parts, for packages that can't name the type.
+func (e *ServiceError) Service() (code, description string, data []byte) {
+	return e.Code, e.Description, e.Data
 }
 
 // Subscribe calls fn with every message that is published to a subject from now on, which may hold

@@ -35,7 +35,7 @@ func TestEnsureCreatesEverything(t *testing.T) {
 			t.Errorf("%s: retention %v", name, c.Retention)
 		}
 	}
-	for _, bucket := range []string{n.RegistryBucket(), n.AgentsBucket(), n.MemoryBucket(), n.EnvBucket(), n.KeysBucket(), n.LeasesBucket(), n.MembersBucket()} {
+	for _, bucket := range []string{n.RegistryBucket(), n.AgentsBucket(), n.MemoryBucket(), n.EnvBucket(), n.RequestsBucket(), n.FilesBucket(), n.KeysBucket(), n.LeasesBucket(), n.MembersBucket()} {
 		kv, err := r.conn.JS.KeyValue(ctx, bucket)
 		if err != nil {
 			t.Fatalf("bucket %s does not bind: %v", bucket, err)
@@ -60,6 +60,27 @@ func TestEnsureCreatesEverything(t *testing.T) {
 	}
 	if b, err := obj.GetBytes(ctx, "blob"); err != nil || string(b) != "v" {
 		t.Errorf("get a blob: %q, %v", b, err)
+	}
+}
+
+// TestEnsureAddsWhatIsNew: a namespace that an older version made gets the buckets that have come since.
+func TestEnsureAddsWhatIsNew(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	ctx := natstest.Context(t)
+	for _, bucket := range []string{r.names.FilesBucket(), r.names.RequestsBucket()} {
+		if err := r.conn.JS.DeleteKeyValue(ctx, bucket); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.conn.Ensure(ctx, bus.Layout{Names: r.names}); err != nil {
+		t.Fatalf("Ensure on a namespace without them: %v", err)
+	}
+	for _, bucket := range []string{r.names.FilesBucket(), r.names.RequestsBucket()} {
+		s, err := r.conn.JS.Stream(ctx, subjects.KVStream(bucket))
+		if err != nil || s.CachedInfo().Config.AllowDirect {
+			t.Errorf("bucket %s is missing, or lets followers answer (error: %v)", bucket, err)
+		}
 	}
 }
 

@@ -11,10 +11,12 @@ import (
 )
 
 const (
-	mailAge    = 7 * 24 * time.Hour
-	deadAge    = 30 * 24 * time.Hour
-	keysAge    = 24 * time.Hour
-	membersAge = 10 * time.Second
+	mailAge = 7 * 24 * time.Hour
+	deadAge = 30 * 24 * time.Hour
+	keysAge = 24 * time.Hour
+	// A request for variables is open for a day, and known to have been so for some more.
+	requestsAge = 7 * 24 * time.Hour
+	membersAge  = 10 * time.Second
 
 	// No message here has an id, so the window in which the server would remember ids is only kept
 	// short for those that strangers send.
@@ -63,6 +65,8 @@ func (l Layout) others() []jetstream.StreamConfig {
 		l.bucket(n.AgentsBucket(), 0),
 		l.bucket(n.MemoryBucket(), 0),
 		l.bucket(n.EnvBucket(), 0),
+		l.bucket(n.RequestsBucket(), requestsAge),
+		l.bucket(n.FilesBucket(), 0),
 		l.bucket(n.KeysBucket(), keysAge),
 		l.bucket(n.MembersBucket(), membersAge),
 		l.objects(n.BlobsBucket()),

@@ -3,20 +3,40 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
 )
 
 // A SpawnRequest says what to spawn and where.
 type SpawnRequest struct {
 	Agent  a2e.SubagentConfig // zero fields are the defaults of the specification
 	Parent actor.ID           // the agent itself if empty, else a descendant of it
+
+	// With Definition the subagent is an instance of that agent; of Agent only the name counts, which people
+	// read. Arguments is an object that meets the agent's schema, or nothing. ScopedEnv is kept for the caller,
+	// and given to the instance.
+	Definition string
+	Arguments  json.RawMessage
+	ScopedEnv  map[string]string
 }
 
 // Spawn makes a new subagent and gives its id.
 func (c *Client) Spawn(ctx context.Context, r SpawnRequest) (actor.ID, error) {
-	resp, err := answer[*a2e.SpawnResp](ctx, c, &a2e.SpawnReq{Agent: r.Agent, ParentAgentID: r.Parent})
+	req := &a2e.SpawnReq{Agent: r.Agent, ParentAgentID: r.Parent, Definition: r.Definition, Arguments: r.Arguments}
+	for name, value := range r.ScopedEnv {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return "", err
+		}
+		if req.ScopedEnv == nil {
+			req.ScopedEnv = map[string]json.RawMessage{}
+		}
+		req.ScopedEnv[name] = text
+	}
+	resp, err := answer[*a2e.SpawnResp](ctx, c, req)
 	if err != nil {
 		return "", err
 	}
@@ -52,6 +72,24 @@ func (c *Client) Send(ctx context.Context, m Message) (delivered bool, err error
 		Message: a2e.MessagePayload{Type: m.Type, Content: m.Content},
 	})
 	return err == nil && resp.Delivered, err
+}
+
+// Answer answers what a person was asked: request is the Request of an [agent.Awaiting]. One that was answered or
+// withdrawn meanwhile is a Conflict, one that nobody ever made NotFound.
+func (c *Client) Answer(ctx context.Context, request string, content json.RawMessage) error {
+	id, _, ok := agent.ParseAskID(request)
+	if !ok {
+		return &actor.Error{Op: "client.Answer", Kind: actor.NotFound, Field: "request", Err: fmt.Errorf("%q is not a request to a person", request)}
+	}
+	name, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	_, err = answer[*a2e.MessageResp](ctx, c, &a2e.MessageReq{
+		FromSubagentID: c.cfg.Agent, ToSubagentID: id,
+		Message: a2e.MessagePayload{Type: "answer", Content: content, Metadata: map[string]json.RawMessage{agent.AnswersKey: name}},
+	})
+	return err
 }
 
 // Publish puts a message into a thread's inbox without a host's word on it; an idle thread opens a

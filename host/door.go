@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/troupehq/troupe/a2e"
@@ -70,7 +72,9 @@ func quick(req a2e.Request, r bus.Request) bool {
 		return false
 	}
 	switch m := req.(type) {
-	case *a2e.SpawnReq, *a2e.DelegateReq, *a2e.CancelReq, *a2e.TerminateReq, *a2e.MergeReq:
+	case *a2e.SpawnReq:
+		return m.Definition == ""
+	case *a2e.DelegateReq, *a2e.CancelReq, *a2e.TerminateReq, *a2e.MergeReq:
 		return true
 	case *a2e.AwaitReq:
 		return m.Mode == ""
@@ -121,6 +125,9 @@ func (v *visit) answer(msg a2e.Message) {
 func (v *visit) route(ctx context.Context, req a2e.Request) error {
 	switch m := req.(type) {
 	case *a2e.SpawnReq:
+		if m.Definition != "" {
+			return v.compose(ctx, m)
+		}
 		return v.toHost(ctx, agent.KindSpawn, m, &agent.Spawn{Parent: m.ParentAgentID, Root: m.RootAgentID, Config: m.Agent})
 	case *a2e.DelegateReq:
 		return v.delegate(ctx, m)
@@ -211,6 +218,10 @@ func withoutEnvelope(req a2e.Request) a2e.Request {
 	case *a2e.SpawnReq:
 		bare := *m
 		bare.Envelope = a2e.Envelope{}
+		bare.ScopedEnv = maps.Clone(m.ScopedEnv)
+		for name := range bare.ScopedEnv {
+			bare.ScopedEnv[name] = json.RawMessage("null") // a digest of a value could be guessed
+		}
 		return &bare
 	case *a2e.DelegateReq:
 		bare := *m

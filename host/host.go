@@ -14,6 +14,7 @@ import (
 	"github.com/troupehq/troupe/model"
 	"github.com/troupehq/troupe/store"
 	"github.com/troupehq/troupe/subjects"
+	"github.com/troupehq/troupe/tool"
 )
 
 // The defaults of a [Config].
@@ -31,11 +32,14 @@ type Config struct {
 	Member     string // unique among the processes of the namespace; the same after a restart lets it go on at once
 	Version    string // told by the micro service
 
-	Limits  Limits               // zero fields: 5 and 256
-	Models  *model.Registry      // nil: the built-in ones
-	Merges  map[string]MergeFunc // merge functions by name; "custom" is that of plain custom
-	Running int                  // jobs at a time in this process; 0: 64 for each core
-	Log     zerolog.Logger       // the zero Logger writes nothing
+	Limits   Limits               // zero fields: 5 and 256
+	Models   *model.Registry      // nil: the built-in ones
+	Tools    *tool.Registry       // nil: none
+	Merges   map[string]MergeFunc // merge functions by name; "custom" is that of plain custom
+	Handlers map[string]Handler   // by the name that sides have them by
+	Env      map[string]string    // flags of relationships that a thread has no variable of its own for
+	Running  int                  // jobs at a time in this process; 0: 64 for each core
+	Log      zerolog.Logger       // the zero Logger writes nothing
 }
 
 func (c *Config) validate() error {
@@ -61,6 +65,13 @@ func (c *Config) validate() error {
 			return err
 		}
 		c.Models = models
+	}
+	if c.Tools == nil {
+		tools, err := tool.New(tool.Config{})
+		if err != nil {
+			return err
+		}
+		c.Tools = tools
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -98,7 +99,11 @@ func (c *cell) work(job actor.Job) func(context.Context) agent.JobAnswer {
 			return c.step(m)
 		}
 		caller := m.Lineage()
-		return func(ctx context.Context) agent.JobAnswer { return c.p.h.listJob(ctx, caller, job.Body) }
+		if job.Kind == agent.JobList {
+			return func(ctx context.Context) agent.JobAnswer { return c.p.h.listJob(ctx, caller, job.Body) }
+		}
+		at := callAt{caller, m.Session()}
+		return func(ctx context.Context) agent.JobAnswer { return c.p.h.composedJob(ctx, at, job) }
 	default:
 		return func(ctx context.Context) agent.JobAnswer { return c.p.h.mergeJob(ctx, c.addr.ID, job.Body) }
 	}
@@ -108,16 +113,12 @@ func (c *cell) work(job actor.Job) func(context.Context) agent.JobAnswer {
 func (c *cell) step(t *agent.Thread) func(context.Context) agent.JobAnswer {
 	lineage, config := t.Lineage(), t.Config()
 	session, step, steps, task := t.At()
-	entries, complete := c.history.entries, c.history.complete
+	entries, complete, shown := c.history.entries, c.history.complete, surfaceOf(t)
 	from, to := t.BirthAt(), c.seq
 	h, sent := c.p.h, c.sent
 	return func(ctx context.Context) agent.JobAnswer {
-		m, err := h.Models.Lookup(config.Model)
-		if err != nil {
-			return agent.JobAnswer{Err: err.Error()}
-		}
 		if !complete {
-			err = h.steadily(ctx, "a history", func() (err error) {
+			err := h.steadily(ctx, "a history", func() (err error) {
 				entries, err = h.entries(ctx, c.addr, from, to)
 				return err
 			})
@@ -135,7 +136,19 @@ func (c *cell) step(t *agent.Thread) func(context.Context) agent.JobAnswer {
 				}
 			},
 		}
-		if err := h.steadily(ctx, "a step", func() error { return h.fill(ctx, r, entries, steps, task) }); err != nil {
+		err := h.steadily(ctx, "a step", func() error { return h.fill(ctx, r, shown, entries, steps, task) })
+		if err != nil {
+			return agent.JobAnswer{Err: err.Error()}
+		}
+		if shown != nil && shown.side.Handler != "" {
+			s, err := h.handle(ctx, shown.side.Handler, lineage, shown.raw, r)
+			if err != nil {
+				return agent.JobAnswer{Err: err.Error()}
+			}
+			return agent.JobAnswer{Step: s}
+		}
+		m, err := h.Models.Lookup(r.Config.Model)
+		if err != nil {
 			return agent.JobAnswer{Err: err.Error()}
 		}
 		resp, err := m.Step(ctx, r)
@@ -194,15 +207,24 @@ func (h *Host) entries(ctx context.Context, a actor.Address, from, to uint64) ([
 	return entries, err
 }
 
-// fill gives the model the task and the history, with large values in full. What came since the step
-// before is told by the step that it is shown before.
-func (h *Host) fill(ctx context.Context, r *model.Request, entries []actor.Entry, steps uint64, task bool) error {
+// fill gives the model the task and the history, with large values in full, and what it may call. What came since
+// the step before is told by the step that it is shown before.
+func (h *Host) fill(ctx context.Context, r *model.Request, shown *surface, entries []actor.Entry, steps uint64, task bool) error {
 	r.History = make([]model.Entry, 0, len(entries))
+	count := counting{session: r.Session, step: r.Step, steps: steps}
+	if shown != nil {
+		if err := shown.show(ctx, h, r); err != nil {
+			return err
+		}
+		count.side, count.before = shown.step, shown.before
+	} else if slices.Contains(r.Config.Capabilities, agent.MultiAgent) {
+		r.Tools = multiAgentTools
+	}
 	references := beyond(entries, steps)
 	for i := range entries {
 		e := &entries[i]
-		if e.Shown > steps {
-			continue // for the next step
+		if e.Shown > steps || shown != nil && !shown.sees(e) {
+			continue // for the next step, or the other side's
 		}
 		content := json.RawMessage(e.Content.JSON)
 		if !references[i] {
@@ -215,16 +237,10 @@ func (h *Host) fill(ctx context.Context, r *model.Request, entries []actor.Entry
 			content = agent.WithText(content, e.IsError)
 		}
 		m := model.Entry{
-			Kind: model.EntryKind(e.Kind), Session: e.Session, From: e.From, Type: e.Type, Call: e.Call, Name: e.Name,
+			Kind: model.EntryKind(e.Kind), Role: shown.role(e), From: e.From, Type: e.Type, Call: e.Call, Name: e.Name,
 			Content: content, Metadata: e.Meta, IsError: e.IsError, At: time.UnixMicro(e.At),
 		}
-		if m.Role = model.RoleUser; e.Kind == actor.EntrySay || e.Kind == actor.EntryCall {
-			m.Role = model.RoleAssistant
-		}
-		// A message may have come in an earlier session than the one whose step shows it.
-		if m.Step = r.Step - int(steps-e.Shown); m.Step > 0 {
-			m.Session = r.Session
-		}
+		m.Session, m.Step = count.of(e)
 		if m.Kind == model.EntryTask && task && e.Session == r.Session {
 			r.Task = new(a2e.TaskDefinition)
 			if err := json.Unmarshal(content, r.Task); err != nil {
@@ -234,6 +250,30 @@ func (h *Host) fill(ctx context.Context, r *model.Request, entries []actor.Entry
 		r.History = append(r.History, m)
 	}
 	return nil
+}
+
+// A counting tells of entries in which session and step they are shown. The steps of a composed thread are counted
+// by side.
+type counting struct {
+	session uint64
+	step    int    // of the session
+	steps   uint64 // of the thread's life
+	side    int    // the step of the session, of the side's own; 0 when there are no sides
+	before  uint64 // the side's step before, of the thread's life
+}
+
+func (c *counting) of(e *actor.Entry) (session uint64, step int) {
+	session = e.Session
+	// A message may have come in an earlier session than the one whose step shows it.
+	if step = c.step - int(c.steps-e.Shown); step > 0 {
+		session = c.session
+	}
+	if c.side > 0 && step > 0 {
+		if step = min(step, c.side-1); e.Shown > c.before { // new to this side
+			step = c.side
+		}
+	}
+	return session, step
 }
 
 // maxWords is how much of an error's text is kept.

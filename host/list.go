@@ -12,6 +12,7 @@ import (
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/agent"
+	"github.com/troupehq/troupe/store"
 )
 
 // maxListBytes is how large an answer to LIST gets before it is paged.
@@ -152,4 +153,16 @@ func (h *Host) kept(ctx context.Context, data []byte) (v actor.Value, err error)
 		return err
 	})
 	return v, err
+}
+
+// entriesOf decodes registry entries, in creation order.
+func entriesOf(stored []store.Entry) ([]agent.Entry, error) {
+	entries := make([]agent.Entry, len(stored))
+	for i, s := range stored {
+		if err := json.Unmarshal(s.Data, &entries[i]); err != nil {
+			return nil, fmt.Errorf("registry entry of %s: %w", s.Child, err)
+		}
+	}
+	slices.SortFunc(entries, func(a, b agent.Entry) int { return cmp.Compare(a.Order, b.Order) })
+	return entries, nil
 }

@@ -43,27 +43,90 @@ func (x *treeTurn) spawn(s *agent.Spawn) {
 		x.refuse(err)
 		return
 	}
-	if len(x.ids) == 0 {
+	if len(s.Refusals) > 0 {
+		x.refuseFor(&s.Refusals[0])
+		return
+	}
+	n := 1 + len(s.Plan)
+	if len(x.ids) < n {
 		x.refuse(&actor.Error{Kind: actor.RuntimeError, Err: errors.New("no id was at hand")})
 		return
 	}
-	id := x.ids[0]
-	x.ids = x.ids[1:]
-	x.head.Born++
-	birth := agent.Birth{
-		Lineage: actor.Lineage{
-			ID:        id,
-			Ancestors: append(slices.Clone(parent.Ancestors), parent.ID),
-			Outside:   parent.Outside,
-		},
-		Order:     x.head.Born,
-		CreatedAt: x.now,
-		Config:    s.Config,
+	ids := x.ids[:n]
+	x.ids = x.ids[n:]
+	births := x.births(parent.Lineage, s, ids)
+	for i := range births {
+		b := &births[i]
+		x.live(&member{Lineage: b.Lineage})
+		x.effect(actor.Effect{Kind: actor.EffectBirth, To: actor.Address{ID: b.Lineage.ID}, Body: agent.Pack(b)})
 	}
-	x.live(&member{Lineage: birth.Lineage})
-	x.effect(actor.Effect{Kind: actor.EffectBirth, To: actor.Address{ID: id}, Body: agent.Pack(&birth)})
-	x.reply(&a2e.SpawnResp{Envelope: x.around(), SubagentID: id, Status: a2e.Ready}, true)
-	x.event(id, "spawned", spawned{s.Config.Name, a2e.Ready, parent.ID, x.head.Root, birth.Lineage.Depth()})
+	x.made(s, ids)
+	for i := range births {
+		l := births[i].Lineage
+		x.event(l.ID, "spawned", spawned{births[i].Config.Name, a2e.Ready, l.Parent(), x.head.Root, l.Depth()})
+	}
+}
+
+// births gives what is born: what was asked for, and what is spawned with it (S1 §3.2).
+func (x *treeTurn) births(parent actor.Lineage, s *agent.Spawn, ids []actor.ID) []agent.Birth {
+	births := make([]agent.Birth, 0, len(ids))
+	bear := func(parent actor.Lineage, config a2e.SubagentConfig, c *agent.Composition) {
+		x.head.Born++
+		births = append(births, agent.Birth{
+			Lineage: actor.Lineage{
+				ID:        ids[len(births)],
+				Ancestors: append(slices.Clone(parent.Ancestors), parent.ID),
+				Outside:   parent.Outside,
+			},
+			Order: x.head.Born, CreatedAt: x.now, Config: config, Composition: c,
+		})
+	}
+	bear(parent, s.Config, s.Composition)
+	for i := range s.Plan {
+		p := &s.Plan[i]
+		mother := &births[p.Parent+1]
+		bear(mother.Lineage, p.Config, &p.Composition)
+		mother.Composition.Children = append(mother.Composition.Children, agent.Instance{
+			ID: ids[i+1], Relationship: p.Composition.RelationshipName(), Owner: p.Composition.Owner,
+		})
+	}
+	return births
+}
+
+// made answers a spawn.
+func (x *treeTurn) made(s *agent.Spawn, ids []actor.ID) {
+	if s.Composition == nil || x.env.Asker.Call == "" {
+		x.reply(&a2e.SpawnResp{Envelope: x.around(), SubagentID: ids[0], Status: a2e.Ready, Children: ids[1:]}, true)
+		return
+	}
+	x.answerCall(&agent.Answer{Created: &agent.Created{
+		ID: ids[0], Relationship: s.Composition.RelationshipName(), Owner: s.Composition.Owner, Children: ids[1:],
+	}})
+}
+
+func (x *treeTurn) answerCall(a *agent.Answer) {
+	a.Call = x.env.Asker.Call
+	x.effect(actor.Effect{Kind: actor.EffectSend, To: actor.Address{ID: x.env.From}, Lane: actor.LaneCtl, Name: agent.KindAnswer, Body: agent.Pack(a)})
+}
+
+// refuseFor answers with a check of the sender's that failed.
+func (x *treeTurn) refuseFor(r *agent.Refusal) {
+	if x.env.Asker.Call != "" {
+		x.answerCall(&agent.Answer{IsError: true, Content: actor.Value{JSON: r.JSON()}})
+		return
+	}
+	x.refuse(&actor.Error{Kind: r.Kind, Field: r.Field, Err: errors.New(r.Message)})
+}
+
+// deepest is how deep the deepest thread would stand.
+func deepest(parent actor.Lineage, plan []agent.Planned) int {
+	depths := []int{parent.Depth() + 1}
+	most := depths[0]
+	for i := range plan {
+		d := depths[plan[i].Parent+1] + 1
+		depths, most = append(depths, d), max(most, d)
+	}
+	return most
 }
 
 // spawned is the content of the event spawned.
@@ -105,10 +168,10 @@ func (x *treeTurn) mayspawn(s *agent.Spawn) (actor.Known, *actor.Error) {
 			return parent, &actor.Error{ID: parent.ID, Kind: actor.Conflict, Err: fmt.Errorf("%s is being stopped", c.Target)}
 		}
 	}
-	if depth := parent.Depth() + 1; depth > x.limits.MaxDepth {
+	if depth := deepest(parent.Lineage, s.Plan); depth > x.limits.MaxDepth {
 		return parent, &actor.Error{ID: parent.ID, Kind: actor.DepthExceeded, Err: fmt.Errorf("depth %d is over the limit of %d: %s", depth, x.limits.MaxDepth, chain(parent.Lineage))}
 	}
-	if len(x.members) >= x.limits.MaxLive {
+	if len(x.members)+len(s.Plan) >= x.limits.MaxLive {
 		return parent, &actor.Error{ID: x.head.Root, Kind: actor.QuotaExceeded, Err: fmt.Errorf("the tree has %d live subagents, the most it may", len(x.members))}
 	}
 	return parent, nil

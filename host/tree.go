@@ -134,6 +134,7 @@ func (t *Tree) Needs(batch []actor.Envelope) actor.Needs {
 			n.IDs++
 			var s agent.Spawn
 			if agent.Unpack(env.Body, &s) == nil {
+				n.IDs += len(s.Plan)
 				want(env.From)
 				if s.Parent != "" {
 					want(s.Parent)

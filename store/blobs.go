@@ -101,6 +101,20 @@ func (b *Blobs) info(ctx context.Context, name string) (jetstream.ObjectInfo, ui
 	return info, m.Seq, nil
 }
 
+// find gives the Ref of a blob that is stored under a name.
+func (b *Blobs) find(ctx context.Context, name string) (Ref, error) {
+	ref := refNamed(b.bucket, name, 0)
+	if err := ref.check("", b.bucket); err != nil {
+		return Ref{}, err
+	}
+	info, _, err := b.info(ctx, name)
+	if err != nil {
+		return Ref{}, fmt.Errorf("%s: %w", name, err)
+	}
+	ref.Size = info.Size
+	return ref, nil
+}
+
 // send stores the chunks under an id of their own, in order, with a bounded number in flight. It
 // returns when each is stored or has failed.
 func (b *Blobs) send(ctx context.Context, id string, data []byte) error {

@@ -31,6 +31,7 @@ func conformance(t *testing.T, e *env) {
 		"JournalOrder": journalOrder, "JournalFence": journalFence, "JournalRange": journalRange, "JournalSpoofed": journalSpoofed,
 		"RegistryPut": registryPut, "RegistryList": registryList, "RegistryListMoving": registryListMoving, "RegistryWatch": registryWatch,
 		"Keys": keys, "Leases": leases, "Members": members, "IDs": ids, "Blobs": blobs, "BlobsTogether": blobsTogether,
+		"Agents": agents, "AgentsTogether": agentsTogether, "AgentsOrphan": agentsOrphan, "AgentsForeign": agentsForeign,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,6 +4,11 @@
 //	[Journal]   the records of an actor: its history, its state and its fence
 //	[Registry]  one entry for each subagent, under root, parent and child
 //	[Blobs]     large values, by the digest of their content
+//	[Files]     the file system of each thread
+//	[Memory]    memory spaces, and snapshots of them
+//	[Env]       scoped values, sealed by a [Seal]
+//	[Requests]  what waits for variables from outside
+//	[Agents]    the definitions of agents, every version
 //	[Keys]      the answers to requests that may be asked twice
 //	[Leases]    who owns which partition
 //	[Members]   the processes that are alive
@@ -27,9 +32,16 @@
 // subject's last message must have; a write that names another is refused with the Kind Conflict
 // and leaves no trace.
 //
+// Files, memory spaces and scoped values are one entry each, a map, as JSON that a person can read.
+// Who changes one reads it from the leader and replaces it by compare-and-set, again and again while
+// others come first, at most 64 times; then the Kind is Conflict. So a reader sees all of a change or
+// nothing of it. An entry has at most 512 KiB; what is large stands in [Blobs], and is stored before
+// the entry that names it. Nothing removes blobs yet.
+//
 // # Deadlines
 //
-// A call whose context has no deadline gets one: 5 s, or 30 s for lists, ranges and blobs.
+// A call whose context has no deadline gets one: 5 s, or 30 s for lists, ranges and blobs, and for
+// changes of an entry that many may be changing.
 //
 // # Failure
 //
@@ -44,7 +56,9 @@
 //     change of leader, and may be repeated. A write was sent at most once and may have happened or
 //     happen still: its expected sequence makes it safe to read and decide again.
 //   - Timeout: the caller's context ended before a write was acknowledged, or was cancelled.
-//   - TooLarge: above the limit of the server or of [Blobs].
+//   - TooLarge: above the limit of the server, of [Blobs], of [Agents], or of an entry.
+//   - Gone: a request that was used or has expired.
+//   - Unauthorized: a scoped value is sealed under a key that this process does not have.
 //
 // An acknowledgement from a single server survives the death of the process; what a power cut
 // takes is a matter of the server's sync interval. A leader that is cut off from its cluster and

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,12 +39,20 @@ func (u *unanswered) Error() string {
 func (u *unanswered) Unwrap() error { return u.cause }
 
 // fault makes err an *actor.Error. The Kind of an error that has one stays. Without op, err is left
-// to somebody who knows what was being done.
+// to somebody who knows what was being done; one of refuse's is then completed.
 func fault(op string, id actor.ID, err error) error {
 	if err == nil || op == "" {
 		return err
 	}
+	if own, ok := err.(*actor.Error); ok && own.Op == "" {
+		return &actor.Error{Op: op, ID: cmp.Or(own.ID, id), Kind: own.Kind, Field: own.Field, Err: own.Err}
+	}
 	return &actor.Error{Op: op, ID: id, Kind: kindOf(err), Err: err}
+}
+
+// refuse says what is wrong, and leaves to fault what was being done, and to whom.
+func refuse(kind actor.Kind, field, format string, args ...any) error {
+	return &actor.Error{Kind: kind, Field: field, Err: fmt.Errorf(format, args...)}
 }
 
 func kindOf(err error) actor.Kind {

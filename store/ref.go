@@ -34,6 +34,12 @@ func refTo(bucket string, data []byte) Ref {
 	}
 }
 
+// refNamed is the Ref of a stored content, from what is kept of it where many are kept.
+func refNamed(bucket, name string, size uint64) Ref {
+	sum, _ := hex.DecodeString(strings.TrimPrefix(name, namePrefix)) // check refuses what is no name
+	return Ref{Bucket: bucket, Name: name, Digest: digestPrefix + base64.URLEncoding.EncodeToString(sum), Size: size}
+}
+
 // check refuses a Ref that refTo cannot have made for bucket: it may come from outside.
 func (r Ref) check(op, bucket string) error {
 	bad := func(field, format string, args ...any) error {

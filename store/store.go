@@ -19,12 +19,15 @@ const (
 	scanDeadline = 30 * time.Second // a list, a range or a blob
 )
 
-// A Config says where a Store finds its streams. All fields are required.
+// A Config says where a Store finds its streams. The first four fields are required.
 type Config struct {
 	NC     *nats.Conn
 	JS     jetstream.JetStream // made on NC
 	Sender Sender              // publishes on NC
 	Names  subjects.Names
+
+	Seal *Seal            // closes the values of Env; nil keeps them readable
+	Now  func() time.Time // nil is time.Now
 }
 
 // A Sender publishes to streams without waiting and without retries of its own. Its errors have Kinds:
@@ -56,6 +59,11 @@ type Store struct {
 	Journal  *Journal
 	Registry *Registry
 	Blobs    *Blobs
+	Files    *Files
+	Memory   *Memory
+	Env      *Env
+	Requests *Requests
+	Agents   *Agents
 	Keys     *Keys
 	Leases   *Leases
 	Members  *Members
@@ -70,6 +78,9 @@ func New(c Config) (*Store, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	link := newLink(c)
 	kv := func(name string) bucket {
 		return bucket{stream{link, subjects.KVStream(name)}, name}
@@ -78,11 +89,16 @@ func New(c Config) (*Store, error) {
 		Journal:  &Journal{log: stream{link, c.Names.JournalStream()}, names: c.Names},
 		Registry: &Registry{kv: kv(c.Names.RegistryBucket())},
 		Blobs:    newBlobs(link, c.Names.BlobsBucket()),
+		Agents:   &Agents{kv: kv(c.Names.AgentsBucket())},
 		Keys:     &Keys{kv: kv(c.Names.KeysBucket())},
 		Leases:   &Leases{kv: kv(c.Names.LeasesBucket())},
 		Members:  &Members{kv: kv(c.Names.MembersBucket())},
 		leases:   kv(c.Names.LeasesBucket()),
 	}
+	s.Files = &Files{kv: kv(c.Names.FilesBucket()), blobs: s.Blobs, now: c.Now}
+	s.Memory = &Memory{kv: kv(c.Names.MemoryBucket()), blobs: s.Blobs}
+	s.Env = &Env{kv: kv(c.Names.EnvBucket()), seal: c.Seal}
+	s.Requests = &Requests{kv: kv(c.Names.RequestsBucket()), now: c.Now}
 	s.IDs = NewIDs(s)
 	return s, nil
 }

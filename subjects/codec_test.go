@@ -2,6 +2,7 @@ package subjects_test
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -113,10 +114,30 @@ func keyCodecs(n subjects.Names) []codec {
 				p, err := subjects.ParseLeaseKey(out(n.LeasesBucket(), s))
 				return []string{strconv.Itoa(p)}, err
 			}},
+		{"RequestKey", "in", func(a []string) string { return in(n.RequestsBucket(), subjects.RequestKey(actor.ID(a[0]), a[1])) },
+			func(s string) ([]string, error) {
+				parent, id, err := subjects.ParseRequestKey(out(n.RequestsBucket(), s))
+				return []string{string(parent), id}, err
+			}},
 		{"MemberKey", "n", func(a []string) string { return in(n.MembersBucket(), subjects.MemberKey(a[0])) },
 			func(s string) ([]string, error) {
 				id, err := subjects.ParseMemberKey(out(n.MembersBucket(), s))
 				return []string{id}, err
+			}},
+		{"AgentKey", "n", func(a []string) string { return in(n.AgentsBucket(), subjects.AgentKey(a[0])) },
+			func(s string) ([]string, error) {
+				name, err := subjects.ParseAgentKey(out(n.AgentsBucket(), s))
+				return []string{name}, err
+			}},
+		{"AgentVersionKey", "np", func(a []string) string {
+			return in(n.AgentsBucket(), subjects.AgentVersionKey(a[0], uint64(number(a[1]))))
+		},
+			func(s string) ([]string, error) {
+				name, version, err := subjects.ParseAgentVersionKey(out(n.AgentsBucket(), s))
+				if err == nil && version > math.MaxInt {
+					err = fmt.Errorf("version %d is more than the test can draw", version)
+				}
+				return []string{name, strconv.FormatUint(version, 10)}, err
 			}},
 	}
 }

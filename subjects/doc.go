@@ -11,6 +11,6 @@
 // where it enters the system. Every error here is an [actor.Error] of the kind schema_violation,
 // except those of [Names.ReplyAllowed], which may also be unauthorized.
 //
-// The keys of the registry, the leases, the members and the idempotency bucket stand here. Those of
+// The keys of the registry, the leases, the members, the requests and the idempotency bucket stand here. Those of
 // the other buckets are one name each: [EncodeToken] of it is the key.
 package subjects

@@ -47,6 +47,11 @@ func TestSpelling(t *testing.T) {
 		{"the configuration", subjects.ConfigKey, "config"},
 		{"the counter of ids", subjects.IDsKey, "ids"},
 		{"a member", subjects.MemberKey("host-1.example"), "host-1=2Eexample"},
+		{"a request for variables", subjects.RequestKey("sub_1f0c22aa", "0b7d-4"), "sub_1f0c22aa.0b7d-4"},
+		{"an agent", subjects.AgentKey("Ada's agent"), "Ada=27s=20agent"},
+		{"a version of an agent", subjects.AgentVersionKey("a.b", 12), "a=2Eb.12"},
+		{"all versions of an agent", subjects.AgentVersions("a.b"), "a=2Eb.*"},
+		{"all agents", subjects.AgentsFilter, "*"},
 		{"the subject of a key", subjects.KVSubject(n.LeasesBucket(), subjects.LeaseKey(7)), "$KV.troupe_leases.p.7"},
 		{"an idempotency key", subjects.IdempotencyKey("parent_1", "SUBAGENT_SPAWN_REQ", "r1"), "c0613c1f6cc120fd83a3c21508dfb008"},
 	} {
@@ -62,6 +67,7 @@ func TestSpellingOfStreamsAndBuckets(t *testing.T) {
 		"inbox": "troupe_inbox", "timer": "troupe_timer", "mail": "troupe_mail", "journal": "troupe_journal",
 		"work": "troupe_work", "dead": "troupe_dead",
 		"registry": "KV_troupe_registry", "agents": "KV_troupe_agents", "memory": "KV_troupe_memory", "env": "KV_troupe_env",
+		"files": "KV_troupe_files", "requests": "KV_troupe_requests",
 		"keys": "KV_troupe_keys", "leases": "KV_troupe_leases", "members": "KV_troupe_members", "blobs": "OBJ_troupe_blobs",
 	}
 	for what, got := range streamNames(names(t, "")) {

@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/troupehq/troupe/actor"
 )
@@ -78,6 +80,58 @@ func ParseMemberKey(key string) (string, error) {
 	}
 	return id, nil
 }
+
+// RequestKey is the key of a request for variables: "<parent>.<id>".
+func RequestKey(parent actor.ID, id string) string { return join("", "", string(parent), id) }
+
+// ParseRequestKey is the inverse of RequestKey.
+func ParseRequestKey(key string) (parent actor.ID, id string, err error) {
+	const op = "subjects.ParseRequestKey"
+	var t [2]string
+	if err := parse("", "", key, t[:]); err != nil {
+		return "", "", refuse(op, "key", err)
+	}
+	if err := validIDs(op, "key", t[0]); err != nil {
+		return "", "", err
+	}
+	return actor.ID(t[0]), t[1], nil
+}
+
+// AgentsFilter matches the keys of all agents, not those of their versions.
+const AgentsFilter = "*"
+
+// AgentKey is the key of what is known of an agent, by the agent's name.
+func AgentKey(name string) string { return EncodeToken(name) }
+
+// ParseAgentKey is the inverse of AgentKey.
+func ParseAgentKey(key string) (name string, err error) {
+	if name, err = decode(key); err != nil {
+		return "", refuse("subjects.ParseAgentKey", "key", err)
+	}
+	return name, nil
+}
+
+// AgentVersionKey is the key of one version of an agent's definition: "<name>.<version>".
+func AgentVersionKey(name string, version uint64) string {
+	return EncodeToken(name) + "." + strconv.FormatUint(version, 10)
+}
+
+// ParseAgentVersionKey is the inverse of AgentVersionKey.
+func ParseAgentVersionKey(key string) (name string, version uint64, err error) {
+	const op = "subjects.ParseAgentVersionKey"
+	token, number, _ := strings.Cut(key, ".")
+	if name, err = decode(token); err != nil {
+		return "", 0, refuse(op, "key", err)
+	}
+	version, err = strconv.ParseUint(number, 10, 64)
+	if err != nil || strconv.FormatUint(version, 10) != number {
+		return "", 0, refuse(op, "key", fmt.Errorf("%q is not the number of a version", number))
+	}
+	return name, version, nil
+}
+
+// AgentVersions matches the keys of all versions of an agent.
+func AgentVersions(name string) string { return EncodeToken(name) + ".*" }
 
 // IdempotencyKey is the key of the answer to a request: 32 hex digits, the first half of a SHA-256
 // over who asked, the type of the message and the id that the caller gave the request. Each part is

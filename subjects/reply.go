@@ -37,6 +37,19 @@ func (n Names) ReplyAllowed(reply string) error {
 	return nil
 }
 
+// ValidSubject checks a subject that people configured for requests to somebody else's service: it must be
+// literal. The error is a schema_violation.
+func ValidSubject(subject string) error {
+	const op, field = "subjects.ValidSubject", "subject"
+	if subject == "" {
+		return refuse(op, field, errors.New("is empty"))
+	}
+	if err := literal(subject); err != nil {
+		return refuse(op, field, err)
+	}
+	return nil
+}
+
 // literal checks that a subject can be published to: no empty token, no wildcard, nothing that
 // would end it on the wire.
 func literal(subject string) error {

@@ -139,6 +139,7 @@ func streamNames(n subjects.Names) map[string]string {
 		"work": n.WorkStream(), "dead": n.DeadStream(),
 		"registry": subjects.KVStream(n.RegistryBucket()), "agents": subjects.KVStream(n.AgentsBucket()),
 		"memory": subjects.KVStream(n.MemoryBucket()), "env": subjects.KVStream(n.EnvBucket()),
+		"files": subjects.KVStream(n.FilesBucket()), "requests": subjects.KVStream(n.RequestsBucket()),
 		"keys": subjects.KVStream(n.KeysBucket()), "leases": subjects.KVStream(n.LeasesBucket()),
 		"members": subjects.KVStream(n.MembersBucket()), "blobs": "OBJ_" + n.BlobsBucket(),
 	}

@@ -34,6 +34,12 @@ func (n Names) MemoryBucket() string { return n.Namespace() + "_memory" }
 // EnvBucket holds scoped values.
 func (n Names) EnvBucket() string { return n.Namespace() + "_env" }
 
+// RequestsBucket holds requests for variables that are missing, under [RequestKey].
+func (n Names) RequestsBucket() string { return n.Namespace() + "_requests" }
+
+// FilesBucket holds the manifest of each thread's files.
+func (n Names) FilesBucket() string { return n.Namespace() + "_files" }
+
 // KeysBucket holds stored answers, under [IdempotencyKey].
 func (n Names) KeysBucket() string { return n.Namespace() + "_keys" }
 

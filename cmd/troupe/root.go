@@ -90,8 +90,8 @@ func (a *app) root() *cobra.Command {
 	}
 	cobra.EnableCommandSorting = false // they stand in the order in which they are used
 	add("run", a.runCommand(), a.upCommand())
-	add("work", a.spawnCommand(), a.delegateCommand(), a.awaitCommand(), a.sendCommand(), a.mergeCommand())
-	add("look", a.lsCommand(), a.treeCommand(), a.showCommand())
+	add("work", a.spawnCommand(), a.delegateCommand(), a.awaitCommand(), a.sendCommand(), a.mergeCommand(), a.chatCommand(), a.answerCommand())
+	add("look", a.lsCommand(), a.treeCommand(), a.showCommand(), a.inboxCommand())
 	add("stop", a.cancelCommand(), a.terminateCommand())
 	root.AddCommand(a.benchCommand(), a.versionCommand())
 	return root

@@ -20,6 +20,7 @@ var Floors = map[string]int{
 	"bus":        2,
 	"store":      2,
 	"model":      2,
+	"tool":       2,
 	"host":       3,
 	"client":     3,
 	"cmd/troupe": 5,

@@ -1,0 +1,118 @@
+package spec
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
+	"github.com/troupehq/troupe/test/natstest"
+)
+
+// agents stores definitions, each a JSON object with a name.
+func (s *stage) agents(definitions ...string) {
+	s.t.Helper()
+	var all []agent.Definition
+	for _, text := range definitions {
+		d, err := agent.ParseDefinition([]byte(text))
+		if err != nil {
+			s.t.Fatalf("definition %s: %v", text, err)
+		}
+		all = append(all, *d)
+	}
+	if problems := agent.Validate(all, nil); len(problems) > 0 {
+		s.t.Fatalf("the definitions are not sound: %v", problems)
+	}
+	for _, d := range all {
+		data, err := json.Marshal(&d)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if _, _, err := s.Store.Agents.Apply(s.ctx, d.Name, data); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// plays is a prompt that plays a script.
+func plays(script string) string {
+	return fmt.Sprintf(`{"text":"play","model":"builtin/script","metadata":{"script":%s}}`, script)
+}
+
+// instance spawns an instance of an agent for me.
+func (s *stage) instance(name string) string {
+	s.t.Helper()
+	got := s.ask(me, `{"type":"SUBAGENT_SPAWN_REQ","definition":%q}`, name)
+	got.is("type", `"SUBAGENT_SPAWN_RESP"`)
+	return got.text("subagent_id")
+}
+
+// say publishes a message to side A of a thread.
+func (s *stage) say(id, content string) {
+	s.t.Helper()
+	s.publish(id, actor.LaneA, me, `{"content":`+content+`}`)
+}
+
+// entry reads a registry entry.
+func (s *stage) entry(id string) (found agent.Entry) {
+	s.t.Helper()
+	stored, err := s.Store.Registry.Tree(s.ctx, me)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, one := range stored {
+		if string(one.Child) == id {
+			if err := json.Unmarshal(one.Data, &found); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+	return found
+}
+
+// rests waits until a thread's entry is in a status, in its n-th session or later.
+func (s *stage) rests(id string, n uint64, status string) agent.Entry {
+	s.t.Helper()
+	var e agent.Entry
+	natstest.Await(s.t, fmt.Sprintf("%s %s in session %d", id, status, n), func() bool {
+		e = s.entry(id)
+		return e.Session >= n && e.Status == status
+	})
+	return e
+}
+
+// A coordinator creates a blocking child with arguments, gets its result, continues it, and ends.
+func TestComposeBlockingChild(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.agents(
+		`{"name":"boss","sideA":{"prompt":`+plays(`[
+			{"call":"subagent_create","arguments":{"agent":"research","name":"Ada","arguments":{"topic":"ports"}}},
+			{"call":"subagent_create","arguments":{"agent":"research","name":"Bea","arguments":{"topic":"ships"}}},
+			{"call":"subagents","arguments":{}},
+			{"result":"$results"}]`)+`,"subagents":[{"agent":"researcher","as":"research","blocking":true,"maxInstances":1}]}}`,
+		`{"name":"researcher","toolDescription":"finds out","sideA":{"prompt":{"text":"You look for {{topic}}.","model":"builtin/script","metadata":{"script":[{"result":{"found":"$inbox.0.content"}}]},
+			"requiredSchema":{"type":"object","properties":{"topic":{"type":"string"}},"required":["topic"]}}}}`,
+	)
+	id := s.instance("boss")
+	s.say(id, `"go"`)
+	s.rests(id, 1, agent.StatusIdle)
+	result := s.await(me, id)
+	result.is("status", `"COMPLETED"`)
+	results := result.list("result.output")
+	if len(results) != 3 {
+		t.Fatalf("the coordinator has %d results: %s", len(results), result.raw)
+	}
+	results[0].is("result.found.topic", `"ports"`)
+	results[1].is("result.found.topic", `"ships"`)
+	if a, b := results[0].text("reference"), results[1].text("reference"); a != b {
+		t.Errorf("the second creation made %s beside %s; it has to continue the one there is", b, a)
+	}
+	list := results[2].raw
+	if n := strings.Count(list, `"relationship":"research"`); n != 1 || !strings.Contains(list, `"threadName":"Ada"`) || !strings.Contains(list, `"status":"idle"`) {
+		t.Errorf("the snapshot is %s; want one idle instance, Ada", list)
+	}
+	s.noDeadLetters()
+}

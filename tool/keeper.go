@@ -1,0 +1,325 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+
+	"github.com/troupehq/troupe/actor"
+)
+
+const (
+	firstPause = 100 * time.Millisecond // before the second start in a row that came to nothing
+	maxPause   = 30 * time.Second
+)
+
+// A keeper keeps one MCP server: it starts it when it is asked for, starts it again when it is asked for after
+// its death, and knows what it offers. All of that happens on the goroutine of serve; whoever needs
+// the server leaves word in want and waits for a change.
+type keeper struct {
+	Server
+	env     []string
+	header  http.Header
+	hide    *strings.Replacer
+	limit   int // of a result
+	log     zerolog.Logger
+	client  *mcp.Client
+	want    chan struct{} // somebody needs the server
+	relist  chan struct{} // it says that its tools have changed
+	stopped chan struct{} // closed once serve has ended
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed at the next change of what stands below, and replaced
+	live     *session      // nil while there is none
+	attempts uint64        // starts that have failed
+	why      error         // the last of them
+	vain     int           // starts in a row without a call that succeeded
+	offered  *offer        // what the server offered last; nil before its first start
+}
+
+func newKeeper(s Server, cfg *Config) (*keeper, error) {
+	lookup := cfg.LookupEnv
+	if lookup == nil {
+		lookup = func(string) (string, bool) { return "", false }
+	}
+	env, err := s.environment(lookup)
+	if err != nil {
+		return nil, err
+	}
+	header, err := s.header(lookup)
+	if err != nil {
+		return nil, err
+	}
+	k := &keeper{
+		Server: s, env: env, header: header, hide: s.secrets(env, header), limit: cfg.MaxResult,
+		log:  cfg.Log.With().Str("mcp", s.Name).Logger(),
+		want: make(chan struct{}, 1), relist: make(chan struct{}, 1),
+		stopped: make(chan struct{}), changed: make(chan struct{}),
+	}
+	k.client = mcp.NewClient(&mcp.Implementation{Name: "troupe", Version: "1"}, &mcp.ClientOptions{
+		Capabilities:           &mcp.ClientCapabilities{},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { signal(k.relist) },
+	})
+	return k, nil
+}
+
+// signal leaves word; once is enough.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// serve keeps the server until ctx ends.
+func (k *keeper) serve(ctx context.Context) {
+	defer close(k.stopped)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.want:
+		}
+		if !waitFor(ctx, k.pause()) {
+			return
+		}
+		s, o, err := k.start(ctx)
+		if ctx.Err() != nil && err != nil {
+			return
+		}
+		k.started(s, o, err)
+		if err != nil {
+			k.log.Warn().Str("why", err.Error()).Msg("an MCP server did not start")
+			continue
+		}
+		why := k.attend(ctx, s)
+		k.gone()
+		s.close()
+		if ctx.Err() != nil {
+			return
+		}
+		k.log.Warn().Str("why", why).Msg("an MCP server is gone")
+	}
+}
+
+// pause is how long to wait before the next start.
+func (k *keeper) pause() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.vain < 2 {
+		return 0
+	}
+	return min(firstPause<<min(k.vain-2, 20), maxPause)
+}
+
+// started notes how a start went, and tells those who wait.
+func (k *keeper) started(s *session, o *offer, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.vain++
+	if err != nil {
+		k.attempts, k.why = k.attempts+1, err
+	} else {
+		k.live, k.offered = s, o
+	}
+	k.change()
+}
+
+// gone notes that the server is gone. Whoever still needs it has to say so again.
+func (k *keeper) gone() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.live = nil
+	select {
+	case <-k.want:
+	default:
+	}
+	k.change()
+}
+
+// succeeded notes that a call has succeeded: the server works.
+func (k *keeper) succeeded() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.vain = 1
+}
+
+// change wakes those who wait. The caller holds k.mu.
+func (k *keeper) change() {
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// attend watches over a server until it is gone or ctx ends, and says why it is gone.
+func (k *keeper) attend(ctx context.Context, s *session) (why string) {
+	for {
+		select {
+		case <-ctx.Done():
+			return "stopped"
+		case <-s.ended:
+			return "it has ended"
+		case why := <-s.broken:
+			return why
+		case <-k.relist:
+		}
+		o, err := k.list(ctx, s)
+		if err != nil {
+			if ctx.Err() != nil {
+				continue
+			}
+			return "its tools can't be listed again: " + k.words(err)
+		}
+		k.mu.Lock()
+		k.offered = o
+		k.change()
+		k.mu.Unlock()
+	}
+}
+
+// session gives the running server, and waits for it to start, for no longer than two starts may take. One that does not start is an error; the next to
+// ask has it started again.
+func (k *keeper) session(ctx context.Context) (*session, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*orDefault(k.StartTimeout)+maxPause, errors.New("nothing starts it"))
+	defer cancel()
+	k.mu.Lock()
+	asked := k.attempts
+	for {
+		live, changed, attempts, why := k.live, k.changed, k.attempts, k.why
+		k.mu.Unlock()
+		switch {
+		case live != nil:
+			return live, nil
+		case attempts > asked:
+			return nil, why
+		}
+		signal(k.want)
+		select {
+		case <-changed:
+		case <-k.stopped:
+			return nil, refuse("tool.Call", actor.Unavailable, "", "the MCP server %s was stopped with its host", k.Name)
+		case <-ctx.Done():
+			return nil, over(ctx, "tool.Call", "start the MCP server "+k.Name)
+		}
+		k.mu.Lock()
+	}
+}
+
+// offer gives what the server offers, or offered last if it has died, and has it started if it never was.
+func (k *keeper) offer(ctx context.Context) (*offer, error) {
+	for {
+		k.mu.Lock()
+		o := k.offered
+		k.mu.Unlock()
+		if o != nil {
+			return o, nil
+		}
+		if _, err := k.session(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lookup finds a tool by its full name. A name that is not known to a server that is away may be known to it
+// when it is back.
+func (k *keeper) lookup(ctx context.Context, name string) (*guarded, error) {
+	o, err := k.offer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if o.tools[name] == nil && o.bad[name] == nil {
+		if _, err := k.session(ctx); err != nil {
+			return nil, err
+		}
+		if o, err = k.offer(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return o.lookup(name)
+}
+
+// words is the text of an error, fit to be shown.
+func (k *keeper) words(err error) string {
+	return clip(k.hide.Replace(strings.ToValidUTF8(oneLine(err.Error()), "�")), maxWords)
+}
+
+// fail is an error of the server that a model may be told.
+func (k *keeper) fail(kind actor.Kind, err error) error {
+	return refuse("tool.Call", kind, "", "the MCP server %s: %s", k.Name, k.words(err))
+}
+
+// An offer is what a server lists: its tools by their full names, and the names that can't be used.
+type offer struct {
+	tools map[string]*guarded
+	bad   map[string]error
+}
+
+func (o *offer) lookup(name string) (*guarded, error) {
+	if g := o.tools[name]; g != nil {
+		return g, nil
+	}
+	if err := o.bad[name]; err != nil {
+		return nil, err
+	}
+	return nil, unknown(name)
+}
+
+// names lists all names, in order.
+func (o *offer) names() []string {
+	names := make([]string, 0, len(o.tools)+len(o.bad))
+	for name := range o.tools {
+		names = append(names, name)
+	}
+	for name := range o.bad {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// list asks the server for its tools.
+func (k *keeper) list(ctx context.Context, s *session) (*offer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, orDefault(k.StartTimeout), errors.New("its tools were not listed in time"))
+	defer cancel()
+	o := &offer{tools: map[string]*guarded{}, bad: map[string]error{}}
+	owners := map[string]string{}
+	for t, err := range s.mcp.Tools(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		name := k.Name + "_" + sanitized(t.Name)
+		if other, taken := owners[name]; taken {
+			delete(o.tools, name)
+			o.bad[name] = refuse("tool.Lookup", actor.Conflict, "name", "the tools %q and %q of the MCP server %s would both be %s", other, t.Name, k.Name, name)
+			continue
+		}
+		owners[name] = t.Name
+		if err := validName(name); err != nil {
+			o.bad[name] = refuse("tool.Lookup", actor.SchemaViolation, "name", "the tool %q of the MCP server %s: %w", t.Name, k.Name, err)
+			continue
+		}
+		g, err := k.remote(t, name)
+		if err != nil {
+			return nil, fmt.Errorf("the schema of %s: %w", t.Name, err)
+		}
+		o.tools[name] = g
+	}
+	return o, nil
+}
+
+// sanitized is a name with underscores in place of what a tool's name can't have.
+func sanitized(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, name)
+}
