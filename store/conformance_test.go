@@ -32,6 +32,10 @@ func conformance(t *testing.T, e *env) {
 		"RegistryPut": registryPut, "RegistryList": registryList, "RegistryListMoving": registryListMoving, "RegistryWatch": registryWatch,
 		"Keys": keys, "Leases": leases, "Members": members, "IDs": ids, "Blobs": blobs, "BlobsTogether": blobsTogether,
 		"Agents": agents, "AgentsTogether": agentsTogether, "AgentsOrphan": agentsOrphan, "AgentsForeign": agentsForeign,
+		"Files": files, "FilesPaths": filesPaths, "FilesCopy": filesCopy, "FilesCopyAgain": filesCopyAgain, "FilesTogether": filesTogether, "FilesFull": filesFull,
+		"Memory": memory, "MemoryLarge": memoryLarge, "MemoryUpdate": memoryUpdate, "MemorySnapshots": memorySnapshots, "MemoryRestore": memoryRestore,
+		"Env": scoped, "EnvCopy": scopedCopy, "EnvSealed": scopedSealed, "EnvRotation": scopedRotation, "EnvTogether": scopedTogether, "EnvCanary": scopedCanary,
+		"Requests": requests, "RequestsUse": requestsUse,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

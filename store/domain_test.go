@@ -65,4 +65,9 @@ func TestDomain(t *testing.T) {
 	if _, err := s.IDs.Next(t.Context()); err != nil {
 		t.Error(err)
 	}
+	set(t, &env{Store: s}, "space", "key", `1`)
+	remembers(t, &env{Store: s}, "space", "key", `1`)
+	if err := s.Env.Remove(t.Context(), "nobody"); err != nil {
+		t.Error(err)
+	}
 }

@@ -37,6 +37,16 @@ func cluster(t testing.TB) *env {
 	return e.open(t, e.cluster.Conn(t), 3)
 }
 
+// beside is a namespace of its own on the same servers, for what concerns a whole one.
+func (e *env) beside(t testing.TB) *env {
+	t.Helper()
+	replicas := 1
+	if e.cluster != nil {
+		replicas = 3
+	}
+	return (&env{server: e.server, cluster: e.cluster}).open(t, e.conn, replicas)
+}
+
 func (e *env) open(t testing.TB, conn *bus.Conn, replicas int) *env {
 	t.Helper()
 	e.names, e.conn, e.nc, e.js = natstest.Names(t), conn, conn.NC, conn.JS
@@ -48,6 +58,40 @@ func (e *env) open(t testing.TB, conn *bus.Conn, replicas int) *env {
 		t.Fatalf("New on a full Config: %v", err)
 	}
 	return e
+}
+
+// other is a Store on the same namespace that is configured otherwise.
+func (e *env) other(t testing.TB, change func(c *store.Config)) *store.Store {
+	t.Helper()
+	c := store.Config{NC: e.nc, JS: e.js, Sender: e.conn, Names: e.names}
+	change(&c)
+	s, err := store.New(c)
+	if err != nil {
+		t.Fatalf("New on a full Config: %v", err)
+	}
+	return s
+}
+
+// raw is what a plain NATS client reads under a key of a bucket.
+func (e *env) raw(t testing.TB, bucket, key string) string {
+	t.Helper()
+	kv, err := e.js.KeyValue(t.Context(), bucket)
+	if err != nil {
+		t.Fatalf("a plain NATS client must be able to bind to %s: %v", bucket, err)
+	}
+	entry, err := kv.Get(t.Context(), key)
+	if err != nil {
+		t.Fatalf("a plain NATS client reads %s of %s: %v", key, bucket, err)
+	}
+	return string(entry.Value())
+}
+
+// spoil writes a value under a key of a bucket, as anybody could who may.
+func (e *env) spoil(t testing.TB, bucket, key, value string) {
+	t.Helper()
+	if _, err := e.js.Publish(t.Context(), subjects.KVSubject(bucket, key), []byte(value)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // consumers counts the consumers of a stream.

@@ -37,9 +37,17 @@ func TestAway(t *testing.T) {
 		"Range": func(ctx context.Context) error {
 			return e.Journal.Range(ctx, a, 1, last, func(store.Message) error { return nil })
 		},
-		"Tree": func(ctx context.Context) error { _, err := e.Registry.Tree(ctx, "root"); return err },
-		"Put":  func(ctx context.Context) error { _, err := e.Blobs.Put(ctx, []byte("x")); return err },
-		"Next": func(ctx context.Context) error { _, err := e.IDs.Next(ctx); return err },
+		"Tree":  func(ctx context.Context) error { _, err := e.Registry.Tree(ctx, "root"); return err },
+		"Put":   func(ctx context.Context) error { _, err := e.Blobs.Put(ctx, []byte("x")); return err },
+		"Next":  func(ctx context.Context) error { _, err := e.IDs.Next(ctx); return err },
+		"Stat":  func(ctx context.Context) error { _, err := e.Files.Stat(ctx, "a", "x"); return err },
+		"Copy":  func(ctx context.Context) error { _, err := e.Files.Copy(ctx, "a", []string{"x"}, "b", ""); return err },
+		"Set":   func(ctx context.Context) error { return e.Memory.Set(ctx, "a", "x", []byte("1")) },
+		"Env":   func(ctx context.Context) error { return e.Env.Set(ctx, "a", map[string]string{"x": "1"}) },
+		"Names": func(ctx context.Context) error { _, err := e.Env.Names(ctx, "a"); return err },
+		"Use": func(ctx context.Context) error {
+			return e.Requests.Use(ctx, "a", "00000000-0000-4000-8000-000000000000", 1)
+		},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		wantKind(t, what+" without a server", call(ctx), actor.Unavailable)

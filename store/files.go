@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/troupehq/troupe/actor"
@@ -203,12 +204,15 @@ func notThere(thread actor.ID, paths ...string) error {
 	return &actor.Error{ID: thread, Kind: actor.NotFound, Field: "path", Err: fmt.Errorf("no such file: %q", paths)}
 }
 
+const maxMIME = 255 // bytes
+
 // validMIME gives the type that a file is stored with.
 func validMIME(text string, content []byte) (string, error) {
 	if text == "" {
 		return http.DetectContentType(content), nil
 	}
-	if _, _, err := mime.ParseMediaType(text); err != nil || len(text) > 255 || !utf8.ValidString(text) {
+	_, _, err := mime.ParseMediaType(text)
+	if err != nil || len(text) > maxMIME || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
 		return "", refuse(actor.SchemaViolation, "mime", "%.100q is not a media type", text)
 	}
 	return text, nil

@@ -237,6 +237,8 @@ func TestUpRefuses(t *testing.T) {
 		{exitUsage, "partitions", []string{"--store", t.TempDir(), "--listen", "127.0.0.1:0", "--partitions", "5000"}},
 		{exitUsage, "exclude each other", []string{"--nats", f.url, "--store", store}},
 		{exitUsage, "one of", []string{"--log-level", "loud"}},
+		{exitUsage, "key 1 is not base64", []string{"--store", t.TempDir(), "--seal-keys", "testdata/bread.md"}},
+		{exitUsage, "no such file", []string{"--store", t.TempDir(), "--seal-keys", filepath.Join(t.TempDir(), "keys")}},
 	} {
 		troupe(t, append([]string{"up"}, c.args...)...).fails(t, c.code, c.says)
 	}

@@ -76,12 +76,12 @@ type process struct {
 
 // startHost lays the namespace out and starts a host on a connection. It returns when the host is
 // ready. The end of ctx stops the waiting, not the host.
-func startHost(ctx context.Context, conn *bus.Conn, l bus.Layout, member string, limits host.Limits, log zerolog.Logger) (*process, error) {
+func startHost(ctx context.Context, conn *bus.Conn, l bus.Layout, member string, limits host.Limits, seal *store.Seal, log zerolog.Logger) (*process, error) {
 	layout, err := conn.Ensure(ctx, l)
 	if err != nil {
 		return nil, err
 	}
-	st, err := store.New(store.Config{NC: conn.NC, JS: conn.JS, Sender: conn, Names: l.Names})
+	st, err := store.New(store.Config{NC: conn.NC, JS: conn.JS, Sender: conn, Names: l.Names, Seal: seal})
 	if err != nil {
 		return nil, err
 	}

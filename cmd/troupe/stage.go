@@ -43,7 +43,7 @@ func (s *stage) set(ctx context.Context, a *app, names subjects.Names, r *runFla
 		}
 	}
 	limits := host.Limits{MaxDepth: host.DefaultMaxDepth, MaxLive: max(host.DefaultMaxLive, subagents)}
-	p, err := startHost(ctx, conn, bus.Layout{Names: names}, member, limits, zerolog.Nop())
+	p, err := startHost(ctx, conn, bus.Layout{Names: names}, member, limits, nil, zerolog.Nop())
 	if err == nil {
 		s.closers = append(s.closers, p.close)
 	}

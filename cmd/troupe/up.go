@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/bus"
 	"github.com/troupehq/troupe/host"
+	"github.com/troupehq/troupe/store"
 	"github.com/troupehq/troupe/subjects"
 )
 
@@ -29,6 +31,7 @@ there, and shares its load with the others. When one of them dies the others go 
 // upFlags are the flags of up.
 type upFlags struct {
 	listen, store, sync, config, member string
+	sealKeys                            string
 	partitions, replicas                int
 	limits                              host.Limits
 	level                               choice
@@ -57,6 +60,7 @@ func (a *app) upCommand() *cobra.Command {
 	f.IntVar(&u.limits.MaxDepth, "max-depth", host.DefaultMaxDepth, "how deep subagents may spawn subagents")
 	f.IntVar(&u.limits.MaxLive, "max-live", host.DefaultMaxLive, "live subagents that a tree may have")
 	f.StringVar(&u.member, "member", "", "this host's name among those of the namespace (default: kept in the store, else a random one)")
+	f.StringVar(&u.sealKeys, "seal-keys", "", "a `FILE` of keys that close scoped values at rest: 32 bytes in base64, one a line, the one in use first")
 	f.Var(&u.level, "log-level", "what is logged, to stderr")
 	for _, other := range []string{"nats", "context"} {
 		exclude(cmd, other, "listen", "store", "sync", "nats-config")
@@ -73,6 +77,10 @@ func (a *app) up(ctx context.Context, u *upFlags) error {
 	if u.limits.MaxDepth < 1 || u.limits.MaxLive < 1 || u.partitions < 0 || u.replicas < 0 {
 		return usage(errors.New("--max-depth and --max-live are at least 1, --partitions and --replicas not below zero"))
 	}
+	seal, err := u.seal()
+	if err != nil {
+		return usage(err)
+	}
 	level, err := zerolog.ParseLevel(u.level.value)
 	if err != nil {
 		return usage(err)
@@ -85,11 +93,27 @@ func (a *app) up(ctx context.Context, u *upFlags) error {
 	if server != nil {
 		defer closing(log, "the server", server.Close)
 	}
-	err = a.host(ctx, u, names, server, log)
+	err = a.host(ctx, u, names, server, seal, log)
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
+}
+
+// seal reads the keys that close scoped values; without a file there are none.
+func (u *upFlags) seal() (*store.Seal, error) {
+	if u.sealKeys == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(u.sealKeys)
+	if err != nil {
+		return nil, fmt.Errorf("--seal-keys: %w", err)
+	}
+	seal, err := store.ParseSeal(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("--seal-keys %s: %w", u.sealKeys, err)
+	}
+	return seal, nil
 }
 
 // startServer starts the embedded server, unless another one is to be used.
@@ -117,7 +141,7 @@ func (a *app) startServer(u *upFlags, log zerolog.Logger) (*bus.Server, error) {
 }
 
 // host runs a host until ctx ends or it fails.
-func (a *app) host(ctx context.Context, u *upFlags, names subjects.Names, server *bus.Server, log zerolog.Logger) error {
+func (a *app) host(ctx context.Context, u *upFlags, names subjects.Names, server *bus.Server, seal *store.Seal, log zerolog.Logger) error {
 	member, where := u.member, "store "+u.store
 	if member == "" && server != nil {
 		member = server.Member()
@@ -131,7 +155,7 @@ func (a *app) host(ctx context.Context, u *upFlags, names subjects.Names, server
 	}
 	defer conn.Close()
 	layout := bus.Layout{Names: names, Partitions: u.partitions, Replicas: u.replicas}
-	p, err := startHost(ctx, conn, layout, member, u.limits, log)
+	p, err := startHost(ctx, conn, layout, member, u.limits, seal, log)
 	if err != nil {
 		if errors.Is(err, actor.SchemaViolation) {
 			return usage(err)
