@@ -129,6 +129,23 @@ func (x *turn) sideStep(side *Side) {
 	x.event("step", stepped{h.Session, c.Steps[i], side.maxSteps()})
 }
 
+// eachCall walks through the calls of the step, and those that were asked for from outside any step.
+func (h *head) eachCall(yield func(*call) bool) {
+	for i := range h.Calls {
+		if !yield(&h.Calls[i]) {
+			return
+		}
+	}
+	if h.Composed == nil {
+		return
+	}
+	for i := range h.Composed.Pending {
+		if !yield(&h.Composed.Pending[i]) {
+			return
+		}
+	}
+}
+
 func (h *head) callsDone() bool {
 	for i := range h.Calls {
 		if !h.Calls[i].Done {

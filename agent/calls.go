@@ -206,8 +206,7 @@ func Needed(r *a2e.AwaitReq, distinct int) int {
 // unless a child sent it instead of a completion.
 func (x *turn) answered(a *Answer) {
 	h := &x.head
-	for i := range h.Calls {
-		c := &h.Calls[i]
+	for c := range h.eachCall {
 		if c.Key != a.Call || c.Done || c.Job != 0 {
 			continue
 		}
@@ -378,6 +377,10 @@ func (x *turn) callTimeout(key string, at int64) {
 
 // callDone puts the result into the history.
 func (x *turn) callDone(c *call, content actor.Value, isError bool) {
+	if c.Booted {
+		x.booted(c, content, isError)
+		return
+	}
 	wasParked := x.head.parked()
 	if c.Until != 0 {
 		x.out.Disarm = append(x.out.Disarm, timerCall+c.Key)

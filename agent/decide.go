@@ -84,6 +84,8 @@ func (x *turn) take() error {
 		return taking(x, x.timer)
 	case KindQuestion:
 		return taking(x, x.question)
+	case KindBoot:
+		return taking(x, x.boot)
 	case KindNotify:
 		return taking(x, x.heard)
 	case KindGone:

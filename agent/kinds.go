@@ -22,6 +22,7 @@ const (
 	KindJob        = "job"        // [JobAnswer], from this process
 	KindTimer      = "timer"      // [Timer], from a timer stream or this process
 	KindQuestion   = "question"   // [Question], from a child
+	KindBoot       = "boot"       // [Prepare], from a host: a creation that had to wait for variables
 	KindNotify     = "notify"     // [Notify], from a child
 	KindGone       = "gone"       // [Gone], from a child that was terminated
 	KindWake       = "wake"       // nothing: the time asked for in Turn.Wake has come

@@ -38,7 +38,8 @@ type Prepare struct {
 	Title        string
 	Arguments    []byte
 	Attachments  []string
-	Key          string // of the call
+	Key          string   // of the call
+	Extra        actor.ID // whose scoped variables count besides, or ""
 }
 
 // A Prepared is what was found. Refusals are in the order in which they count.
@@ -49,6 +50,7 @@ type Prepared struct {
 	Plan        []Planned
 	Message     actor.Value // the first message; nothing: the child is spawned idle
 	Attachments []string    // that go with it
+	Extra       *Grant      // variables from elsewhere than the parent; To is not known yet
 	Refusals    []Refusal
 }
 
@@ -127,6 +129,7 @@ type creation struct {
 	Message      actor.Value
 	Attachments  []string
 	Env          []grant // of the child and of what is spawned with it
+	Extra        *Grant  // to the child
 	Blocking     bool
 }
 
@@ -268,7 +271,7 @@ func (x *turn) prepared(c *call, p *Prepared) error {
 		return x.tooManyInstances(r)
 	}
 	c.Create.Phase = phaseSpawn
-	c.Create.Env = p.grants()
+	c.Create.Env, c.Create.Extra = p.grants(), p.Extra
 	x.send(x.hostOf(), actor.LaneHost, KindSpawn, c.Key, &Spawn{Config: p.Config, Composition: &p.Composition, Plan: p.Plan, Refusals: p.Refusals})
 	return nil
 }
@@ -283,7 +286,7 @@ func (x *turn) instances(name string) (count int, last *Instance) {
 			last = one
 		}
 	}
-	for _, under := range x.head.Calls {
+	for under := range x.head.eachCall {
 		if under.Create != nil && under.Create.Phase == phaseSpawn && under.Create.Relationship == name && !under.Done {
 			count++
 		}
@@ -312,7 +315,10 @@ func (x *turn) created(c *call, a *Answer) error {
 		return x.deliver(next, x.def.side(next.Create.Owner).Relationship(relationship).Optional)
 	})
 	grants := made.grants(x.head.Lineage.ID, c.Create.Env)
-	c.Create.Env = nil
+	if e := c.Create.Extra; e != nil {
+		grants = append([]Grant{{From: e.From, To: made.ID, Names: e.Names}}, grants...)
+	}
+	c.Create.Env, c.Create.Extra = nil, nil
 	if len(grants) == 0 && len(c.Create.Attachments) == 0 {
 		return x.hand(c, c.Create.Attachments)
 	}
@@ -360,8 +366,7 @@ func (x *turn) born(made *Created) {
 
 // queued goes on with the calls that waited for the one instance of a relationship.
 func (x *turn) queued(relationship string, goOn func(*call) error) {
-	for i := range x.head.Calls {
-		c := &x.head.Calls[i]
+	for c := range x.head.eachCall {
 		if c.Create != nil && c.Create.Phase == phaseQueue && c.Create.Relationship == relationship && !c.Done {
 			x.lifecycle(c, func() error { return goOn(c) })
 		}

@@ -201,6 +201,7 @@ func (x *turn) terminate() bool {
 		x.notice(false)
 		x.statusChanged()
 		h.Ending = h.Ending || len(h.Waiters) > 0
+		x.dropPending()
 		x.tell(maxTold)
 	}
 	if p := h.Lineage.Parent(); x.birth.Composition != nil && !h.Lineage.ParentOutside() && p != "" {

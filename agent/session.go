@@ -127,16 +127,16 @@ func (x *turn) newJob(kind string, body []byte) uint64 {
 // job takes the outcome of a job. One that is no longer waited for changes nothing.
 func (x *turn) job(a *JobAnswer) {
 	h := &x.head
-	if !h.Open || a.N == 0 {
+	if a.N == 0 {
 		return
 	}
-	if a.N == h.Job {
+	if a.N == h.Job && h.Open {
 		h.Job = 0
 		x.stepDone(a)
 		return
 	}
-	for i := range h.Calls {
-		if c := &h.Calls[i]; c.Job == a.N && !c.Done {
+	for c := range h.eachCall {
+		if c.Job == a.N && !c.Done {
 			if c.Create != nil {
 				x.lifecycle(c, func() error { return x.instanceJob(c, a) })
 				return

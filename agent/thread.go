@@ -82,6 +82,10 @@ type call struct {
 	Done  bool
 	Code  bool // a handler asked for it, not a model
 
+	Booted bool        // it was asked for from outside any step
+	Asker  actor.Asker // who waits for it then, and under which key the answer is kept
+	Keyed  actor.Key
+
 	Create *creation // of a lifecycle tool
 }
 
@@ -168,8 +172,8 @@ func (t *Thread) Outstanding() ([]actor.Job, []actor.Timer) {
 	if h.Job != 0 {
 		jobs = append(jobs, actor.Job{N: h.Job, Kind: JobModel})
 	}
-	for i := range h.Calls {
-		if c := &h.Calls[i]; c.Job != 0 && !c.Done {
+	for c := range h.eachCall {
+		if c.Job != 0 && !c.Done {
 			jobs = append(jobs, actor.Job{N: c.Job, Kind: c.Kind, Body: c.Body})
 		}
 	}

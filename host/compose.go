@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -34,6 +35,12 @@ func (h *Host) prepare(ctx context.Context, parent actor.Lineage, p *agent.Prepa
 	if err != nil {
 		return nil, err
 	}
+	var extra map[string]string
+	if p.Extra != "" {
+		if extra, err = h.Store.Env.Get(ctx, p.Extra); err != nil {
+			return nil, err
+		}
+	}
 	out := &agent.Prepared{Disabled: !h.enabled(rel.Optional, env)}
 	if out.Disabled {
 		return out, nil
@@ -58,11 +65,16 @@ func (h *Host) prepare(ctx context.Context, parent actor.Lineage, p *agent.Prepa
 	}
 	out.Refusals = append(out.Refusals, refused...)
 	composition.Env = given(rel.ScopedEnv, env)
-	if err := m.immediates(ctx, def, -1, only(env, composition.Env)); err != nil {
+	own := only(env, composition.Env)
+	if names := sortedNames(extra); len(names) > 0 {
+		out.Extra = &agent.Grant{From: p.Extra, Names: names}
+		maps.Copy(own, extra)
+	}
+	if err := m.immediates(ctx, def, -1, own); err != nil {
 		return nil, err
 	}
-	if missing := lacking(def.RequiredEnv, composition.Env); len(missing) > 0 {
-		refusal, err := h.envRefused(ctx, parent.ID, p, missing)
+	if missing := lacking(def.RequiredEnv, sortedNames(own)); len(missing) > 0 {
+		refusal, err := h.envRefused(ctx, parent.ID, p, def.RequiredEnv, missing)
 		if err != nil {
 			return nil, err
 		}
@@ -225,12 +237,16 @@ func (h *Host) attachmentsRefused(ctx context.Context, thread actor.ID, paths []
 
 // A deferred is a creation that waits for variables (S1 §5.2).
 type deferred struct {
-	Prepare agent.Prepare `json:"prepare"`
-	Missing []string      `json:"missing"`
+	Prepare  agent.Prepare `json:"prepare"`
+	Required []string      `json:"required"`
+	Missing  []string      `json:"missing"`
 }
 
-func (h *Host) envRefused(ctx context.Context, parent actor.ID, p *agent.Prepare, missing []string) (r agent.Refusal, err error) {
-	payload, err := json.Marshal(deferred{*p, missing})
+func (h *Host) envRefused(ctx context.Context, parent actor.ID, p *agent.Prepare, required, missing []string) (r agent.Refusal, err error) {
+	if !IsThread(parent) { // it can give them with its next try
+		return agent.Refusal{Kind: actor.EnvRequired, Field: "scoped_env", Message: "the variables " + strings.Join(missing, ", ") + " are required"}, nil
+	}
+	payload, err := json.Marshal(deferred{*p, required, missing})
 	if err != nil {
 		return r, err
 	}

@@ -20,6 +20,7 @@ type Troupe struct {
 	Conn   *bus.Conn // the test's
 	Store  *store.Store
 	Names  subjects.Names
+	Host   *host.Host // the one that runs
 
 	cfg  host.Config
 	stop context.CancelFunc // nil while no host runs
@@ -64,6 +65,7 @@ func (tr *Troupe) StartHost(t testing.TB) {
 	if err != nil {
 		t.Fatalf("make the host: %v", err)
 	}
+	tr.Host = h
 	ctx, stop := context.WithCancel(context.Background())
 	tr.stop, tr.done = stop, make(chan error, 1)
 	go func() { tr.done <- h.Serve(ctx) }()

@@ -116,3 +116,48 @@ func TestComposeBlockingChild(t *testing.T) {
 	}
 	s.noDeadLetters()
 }
+
+// A creation that lacks a variable waits for it: the parent's model gets the request, whoever knows the value gives it,
+// and the child is created as it was asked to. Nobody but the child gets the value.
+func TestComposeVariables(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.agents(
+		`{"name":"boss","sideA":{"prompt":`+plays(`[{"call":"subagent_create","arguments":{"agent":"mailer","name":"Ada","message":"send"}},{"result":"$last"}]`)+
+			`,"subagents":[{"agent":"mailer","blocking":true,"scopedEnv":["KEY"]}]}}`,
+		`{"name":"mailer","requiredEnv":["KEY"],"sideA":{"prompt":`+plays(`[{"result":"sent"}]`)+`}}`,
+	)
+	id := s.instance("boss")
+	s.say(id, `"go"`)
+	s.rests(id, 1, agent.StatusIdle)
+	refused := s.await(me, id)
+	refused.is("result.code", `"subagent_env_required"`)
+	refused.is("result.missing", `["KEY"]`)
+	request, parent := refused.text("result.request_id"), actor.ID(id)
+	if v, err := s.Host.Variables(s.ctx, parent, request); err != nil || strings.Join(v.Missing, " ") != "KEY" {
+		t.Errorf("the request waits for %v, %v", v, err)
+	}
+	fails := func(kind actor.Kind, parent actor.ID, request string, values map[string]string) {
+		t.Helper()
+		if _, err := s.Host.Boot(s.ctx, parent, request, values); actor.KindOf(err) != kind {
+			t.Errorf("booted with %v: %v, want %s", values, err, kind)
+		}
+	}
+	fails(actor.EnvRequired, parent, request, nil)
+	fails(actor.SchemaViolation, parent, request, map[string]string{"KEY": "x", "OTHER": "y"})
+	fails(actor.NotFound, parent, "00000000-0000-4000-8000-000000000000", map[string]string{"KEY": "x"})
+	booted, err := s.Host.Boot(s.ctx, parent, request, map[string]string{"KEY": "s3cret"})
+	if err != nil {
+		t.Fatalf("boot: %v", err)
+	}
+	fails(actor.Gone, parent, request, map[string]string{"KEY": "x"})
+	s.rests(string(booted.ID), 1, agent.StatusIdle)
+	s.rests(id, 2, agent.StatusIdle) // its end woke the parent
+	if values, err := s.Store.Env.Get(s.ctx, booted.ID); err != nil || values["KEY"] != "s3cret" {
+		t.Errorf("the child has %v, %v", values, err)
+	}
+	if values, err := s.Store.Env.Get(s.ctx, parent); err != nil || len(values) != 0 {
+		t.Errorf("the parent has %v, %v; the values are the child's only", values, err)
+	}
+	s.noDeadLetters()
+}
