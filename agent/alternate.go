@@ -54,7 +54,13 @@ func (x *turn) alternateOnce() bool {
 	switch {
 	case c.Stopping != nil:
 		s := c.Stopping
-		c.Stopping = nil
+		if len(s.Attachments) > 0 && s.Job == 0 {
+			x.bring(s)
+		}
+		if s.Job != 0 {
+			return true
+		}
+		c.Stopping, c.Brought, c.Note = nil, s.Brought, s.Note
 		x.end(s.Reason, s.Result, s.Error)
 		return true
 	case c.Ask != nil && c.Unseen[index(other)] == 0:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strconv"
 
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
@@ -33,6 +34,7 @@ func (x *turn) stopSession(c *call, data []byte) error {
 		Result       json.RawMessage `json:"result"`
 		NotifyParent json.RawMessage `json:"notifyParent"`
 		Status       string          `json:"status"`
+		Attachments  []string        `json:"attachments"`
 	}
 	if err := arguments(data, &args); err != nil {
 		return err
@@ -42,16 +44,65 @@ func (x *turn) stopSession(c *call, data []byte) error {
 		return err
 	}
 	x.callDone(c, done, false)
-	x.stopWith(StopDone, resultOf(actor.Value{JSON: args.Result}), "", n, args.Status)
+	x.stopWith(stopping{Reason: StopDone, Result: resultOf(actor.Value{JSON: args.Result}), Attachments: args.Attachments}, n, args.Status)
 	return nil
 }
 
-func (x *turn) stopWith(reason StopReason, result actor.Value, why string, n notify, status string) {
+func (x *turn) stopWith(s stopping, n notify, status string) {
 	if status != "" {
 		x.setStatus(status)
 	}
 	x.head.Composed.Notify = n
-	x.head.Composed.Stopping = &stopping{Reason: reason, Result: result, Error: why}
+	x.head.Composed.Stopping = &s
+}
+
+// bring copies the files that a session ends with to the parent, before it hears of the end (S1 §7). An agent outside
+// has no files of ours: it gets their names.
+func (x *turn) bring(s *stopping) {
+	h := &x.head
+	l := h.Lineage
+	if l.ParentOutside() || l.Parent() == "" {
+		s.Brought, s.Attachments = s.Attachments, nil
+		return
+	}
+	s.Job = x.newJob(JobDeliver, h.bringing(s))
+}
+
+// bringing is what the job that copies them is given.
+func (h *head) bringing(s *stopping) []byte {
+	key := string(h.Lineage.ID) + "-end-" + strconv.FormatUint(h.Session, 10)
+	return Pack(&Deliver{Child: h.Lineage.Parent(), Attachments: s.Attachments, Key: key, Lenient: true})
+}
+
+// dress adds to a completion what the end of the session came with: the text that was asked for, and the files.
+func (c *composed) dress(completion []byte) []byte {
+	if len(c.Brought) > 0 || c.Note != "" {
+		more, err := json.Marshal(struct {
+			Attachments []string `json:"attachments,omitempty"`
+			Note        string   `json:"attachmentsMissing,omitempty"`
+		}{c.Brought, c.Note})
+		if err != nil {
+			panic("agent: attachments: " + err.Error())
+		}
+		completion = append(append(append([]byte(nil), more[:len(more)-1]...), ','), completion[1:]...)
+	}
+	if c.Notify.Text != "" {
+		completion = withText(completion, c.Notify.Text)
+	}
+	return completion
+}
+
+// brought takes the paths of the copies. What could not be copied is noted, and does not keep the session open.
+func (x *turn) brought(s *stopping, a *JobAnswer) {
+	s.Job, s.Attachments = 0, nil
+	if a.Delivered != nil {
+		s.Brought = a.Delivered.Attachments
+		for _, r := range a.Delivered.Refusals {
+			s.Note += r.Message + "; "
+		}
+	} else {
+		s.Note = a.Err
+	}
 }
 
 // parseNotify reads notifyParent: a boolean, or the text in place of the usual one.
@@ -80,7 +131,7 @@ func (x *turn) failSession(c *call, data []byte) error {
 		args.Message = "the agent gave up"
 	}
 	x.callDone(c, done, false)
-	x.stopWith(StopFail, actor.Value{}, args.Message, notify{}, "")
+	x.stopWith(stopping{Reason: StopFail, Error: args.Message}, notify{}, "")
 	return nil
 }
 

@@ -64,9 +64,9 @@ func (x *turn) commands(all []Command) {
 			if err != nil {
 				n = notify{}
 			}
-			x.stopWith(StopDone, resultOf(c.Content), "", n, c.Text)
+			x.stopWith(stopping{Reason: StopDone, Result: resultOf(c.Content), Attachments: c.Attachments}, n, c.Text)
 		case CommandFail:
-			x.stopWith(StopFail, actor.Value{}, c.Text, notify{}, "")
+			x.stopWith(stopping{Reason: StopFail, Error: c.Text}, notify{}, "")
 		case CommandTerminate:
 			x.send(x.hostOf(), actor.LaneHost, KindTerminate, "", &Target{ID: h.Lineage.ID})
 		case CommandCreate, CommandMessage:

@@ -51,8 +51,10 @@ type composed struct {
 	Asked    uint64      // people were asked so often
 	Ask      *Ask        // a person's turn
 	Children []Instance
-	Status   string // what sessionStatus last said
-	Notify   notify // what stopSession asked for
+	Status   string   // what sessionStatus last said
+	Notify   notify   // what stopSession asked for
+	Brought  []string // files that came with the last session's end, as the parent has them
+	Note     string   // what is missing of them
 	Stopping *stopping
 	Pending  []call // creations that code asked for
 }
@@ -74,9 +76,13 @@ type notify struct {
 
 // A stopping is a session's end that is due once the present turn is decided.
 type stopping struct {
-	Reason StopReason
-	Result actor.Value
-	Error  string
+	Reason      StopReason
+	Result      actor.Value
+	Error       string
+	Attachments []string // of the thread's files, for the parent
+	Job         uint64   // the copying under way
+	Brought     []string // where the copies are
+	Note        string   // what could not be copied
 }
 
 // RelationshipName is the name of the relationship that the thread is an instance of, or "".

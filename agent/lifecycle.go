@@ -85,6 +85,7 @@ type Deliver struct {
 	Attachments []string
 	Env         []Grant
 	Key         string
+	Lenient     bool // what is not there is left out, and told
 }
 
 // A Grant gives a thread scoped variables of another's, its parent's.

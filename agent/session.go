@@ -44,7 +44,7 @@ func (x *turn) open(opener Opener, task bool) {
 		x.out.Timers = append(x.out.Timers, actor.Timer{Name: timerTimeout, At: h.Deadline, Session: h.Session})
 	}
 	if c := h.Composed; c != nil {
-		c.Turns, c.Over, c.Steps, c.Ask, c.Notify, c.Stopping = 0, false, [2]int{}, nil, notify{}, nil
+		c.Turns, c.Over, c.Steps, c.Ask, c.Notify, c.Stopping, c.Brought, c.Note = 0, false, [2]int{}, nil, notify{}, nil, nil, ""
 	}
 	if !known {
 		x.notice(true)
@@ -133,6 +133,10 @@ func (x *turn) job(a *JobAnswer) {
 	if a.N == h.Job && h.Open {
 		h.Job = 0
 		x.stepDone(a)
+		return
+	}
+	if c := h.Composed; c != nil && c.Stopping != nil && c.Stopping.Job == a.N && h.Open {
+		x.brought(c.Stopping, a)
 		return
 	}
 	for c := range h.eachCall {
@@ -240,8 +244,11 @@ func (x *turn) end(reason StopReason, result actor.Value, why string) {
 	if reason == StopCancelled || reason == StopTerminated {
 		x.unseeAll()
 	}
-	if h.Composed != nil {
-		h.Composed.Ask, h.Composed.Stopping = nil, nil
+	if c := h.Composed; c != nil {
+		if c.Stopping != nil && c.Stopping.Job != 0 {
+			x.out.Abort = append(x.out.Abort, c.Stopping.Job)
+		}
+		c.Ask, c.Stopping = nil, nil
 	}
 	x.entry(actor.Entry{Kind: actor.EntryEnd, Shown: max(h.Steps, 1), From: h.Lineage.ID, Name: string(reason), IsError: why != "", Content: result})
 	x.notice(false)
@@ -330,8 +337,8 @@ func (x *turn) complete(told bool) {
 	}
 	resp, end := x.head.outcome(), x.ended()
 	data, err := end.around(l.ID, &resp)
-	if c := x.head.Composed; err == nil && c != nil && c.Notify.Text != "" {
-		data = withText(data, c.Notify.Text)
+	if c := x.head.Composed; err == nil && c != nil {
+		data = c.dress(data)
 	}
 	if err != nil {
 		panic("agent: encode completion: " + err.Error())

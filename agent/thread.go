@@ -172,6 +172,9 @@ func (t *Thread) Outstanding() ([]actor.Job, []actor.Timer) {
 	if h.Job != 0 {
 		jobs = append(jobs, actor.Job{N: h.Job, Kind: JobModel})
 	}
+	if c := h.Composed; c != nil && c.Stopping != nil && c.Stopping.Job != 0 {
+		jobs = append(jobs, actor.Job{N: c.Stopping.Job, Kind: JobDeliver, Body: h.bringing(c.Stopping)})
+	}
 	for c := range h.eachCall {
 		if c.Job != 0 && !c.Done {
 			jobs = append(jobs, actor.Job{N: c.Job, Kind: c.Kind, Body: c.Body})

@@ -320,12 +320,34 @@ func (h *Host) deliver(ctx context.Context, parent actor.ID, d *agent.Deliver) (
 		return out, nil
 	}
 	refused, err := h.attachmentsRefused(ctx, parent, d.Attachments)
-	if err != nil || len(refused) > 0 {
+	if err != nil || len(refused) > 0 && !d.Lenient {
 		return &agent.Delivered{Refusals: refused}, err
 	}
-	files, err := h.Store.Files.Copy(ctx, parent, d.Attachments, d.Child, d.Key)
+	there := d.Attachments
+	if out.Refusals = refused; len(refused) > 0 {
+		if there, out.Refusals, err = h.thereOf(ctx, parent, d.Attachments); err != nil || len(there) == 0 {
+			return out, err
+		}
+	}
+	files, err := h.Store.Files.Copy(ctx, parent, there, d.Child, d.Key)
 	for _, f := range files {
 		out.Attachments = append(out.Attachments, f.Path)
 	}
 	return out, err
+}
+
+// thereOf gives those files that there are, and a note of each that there is not.
+func (h *Host) thereOf(ctx context.Context, thread actor.ID, paths []string) (there []string, missing []agent.Refusal, err error) {
+	for _, path := range paths {
+		refused, err := h.attachmentsRefused(ctx, thread, []string{path})
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case len(refused) > 0:
+			missing = append(missing, refused...)
+		default:
+			there = append(there, path)
+		}
+	}
+	return there, missing, nil
 }

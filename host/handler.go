@@ -74,11 +74,13 @@ type Stop struct {
 	Result json.RawMessage
 	Notify json.RawMessage // what S1 calls notifyParent: true, false, a string; or nothing
 	Status string
+
+	Attachments []string // of the thread's files; the parent gets copies
 }
 
 // StopSession ends the session with a result.
 func (s *State) StopSession(stop Stop) {
-	s.commands = append(s.commands, agent.Command{Kind: agent.CommandStop, Content: actor.Value{JSON: stop.Result}, Notify: stop.Notify, Text: stop.Status})
+	s.commands = append(s.commands, agent.Command{Kind: agent.CommandStop, Content: actor.Value{JSON: stop.Result}, Notify: stop.Notify, Text: stop.Status, Attachments: stop.Attachments})
 }
 
 // FailSession ends the session as failed.

@@ -127,7 +127,7 @@ func (h *Host) lifecycleTools(ctx context.Context, self actor.ID, side *agent.Si
 	}), nil
 }
 
-var paths = map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "Paths of your own files that are copied to the subagent."}
+var paths = map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "Paths of your own files, which are copied."}
 
 func (h *Host) createTool(ctx context.Context, names []string, declared []*agent.Relationship) (model.Tool, error) {
 	about := "Makes a subagent and gives it its first message."
@@ -215,6 +215,7 @@ func (s *surface) bindings() (tools []model.Tool) {
 	text := map[string]any{"type": "string"}
 	add(s.side.SessionStop, "Ends your session with a result.", object(map[string]any{
 		"result": map[string]any{}, "status": text, "notifyParent": map[string]any{"type": []string{"boolean", "string"}},
+		"attachments": paths,
 	}))
 	add(s.side.SessionFail, "Ends your session as failed.", object(map[string]any{"message": text}, "message"))
 	add(s.side.SessionStatus, "Says what you are doing.", object(map[string]any{"status": text}, "status"))
