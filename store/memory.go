@@ -17,14 +17,14 @@ const (
 	MaxMemoryBytes = 1 << 20
 
 	inlineMemory    = 8 << 10 // larger values are blobs
-	minInlineMemory = 256     // about what a reference costs
+	minInlineMemory = 128     // about what a reference costs
 	maxName         = 256     // bytes of a key in a memory space, of a variable, of a copy's key
 )
 
 // Memory holds memory spaces. A space has the id of a thread, or of an agent outside. It is one entry:
 // a map of keys to JSON values, where those over 8 KiB are kept as blobs; so every read of it is one
 // consistent cut, and every change of it a compare-and-set of the whole. When an entry would pass 512 KiB,
-// smaller values become blobs, too; beyond some 4,000 keys that no longer helps and the Kind is TooLarge.
+// smaller values become blobs, too; beyond some 3,000 keys that no longer helps and the Kind is TooLarge.
 //
 // A key is 1 to 256 bytes of UTF-8. A value is JSON and comes back as the same JSON, without the
 // spaces between its tokens. Else the Kind is SchemaViolation.

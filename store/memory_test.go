@@ -103,8 +103,8 @@ func memoryLarge(t *testing.T, e *env) {
 		}
 	}
 	err = e.Memory.Update(t.Context(), "many", func(d *store.Draft) error {
-		for i := range 3000 {
-			if err := d.Set(fmt.Sprintf("key %d", i), json.RawMessage(text(250, i))); err != nil {
+		for i := range 6000 {
+			if err := d.Set(fmt.Sprintf("key %d", i), json.RawMessage(text(120, i))); err != nil {
 				return err
 			}
 		}
