@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/agent"
+	"github.com/troupehq/troupe/host"
+	"github.com/troupehq/troupe/model"
 	"github.com/troupehq/troupe/test/natstest"
 )
 
@@ -160,4 +163,69 @@ func TestComposeVariables(t *testing.T) {
 		t.Errorf("the parent has %v, %v; the values are the child's only", values, err)
 	}
 	s.noDeadLetters()
+}
+
+// Files go down with a creation and up with a session's end, and are where the receiver is told they are (S1 §7).
+func TestComposeAttachments(t *testing.T) {
+	t.Parallel()
+	told := make(chan string, 1)
+	boss := func(ctx context.Context, st *host.State) error {
+		if st.Message.Kind == model.EntryCompletion {
+			var c struct {
+				Attachments []string `json:"attachments"`
+				Missing     string   `json:"attachmentsMissing"`
+			}
+			if err := json.Unmarshal(st.Message.Content, &c); err != nil {
+				return err
+			}
+			data, _, err := st.ReadFile(ctx, c.Attachments[0])
+			if err != nil {
+				return err
+			}
+			told <- fmt.Sprintf("%s: %s, without %s", c.Attachments, data, c.Missing)
+			st.StopSession(host.Stop{Result: json.RawMessage(`"over"`)})
+			return nil
+		}
+		if st.Message.Type == "createChild" {
+			return nil
+		}
+		if _, err := st.WriteFile(ctx, "in.txt", []byte("in"), "text/plain"); err != nil {
+			return err
+		}
+		st.CreateChild(host.Child{Relationship: "worker", Name: "Ada", Attachments: []string{"in.txt"}})
+		return nil
+	}
+	worker := func(ctx context.Context, st *host.State) error {
+		var meta struct {
+			Attachments []string `json:"attachments"`
+		}
+		if err := json.Unmarshal(st.Message.Metadata, &meta); err != nil {
+			return err
+		}
+		data, _, err := st.ReadFile(ctx, meta.Attachments[0])
+		if err != nil {
+			return err
+		}
+		if _, err := st.WriteFile(ctx, "in.txt", append(data, " and out"...), ""); err != nil {
+			return err
+		}
+		st.StopSession(host.Stop{Result: json.RawMessage(`1`), Attachments: []string{"in.txt", "nothing.txt"}})
+		return nil
+	}
+	s := startWith(t, host.Config{Handlers: map[string]host.Handler{"boss": boss, "worker": worker}}, nil)
+	s.agents(
+		`{"name":"boss","sideA":{"handler":"boss","subagents":[{"agent":"worker"}]}}`,
+		`{"name":"worker","sideA":{"handler":"worker"}}`,
+	)
+	id := s.instance("boss")
+	s.say(id, `"go"`)
+	select {
+	case got := <-told:
+		if want := `[in-2.txt]: in and out, without there is no file "nothing.txt"; `; got != want {
+			t.Errorf("the parent has %s, want %s", got, want)
+		}
+	case <-s.ctx.Done():
+		t.Fatalf("the parent never heard of the end; it is %+v", s.entry(id))
+	}
+	natstest.Await(t, "the end of the boss", func() bool { return s.entry(id).Status == agent.StatusIdle })
 }
