@@ -37,7 +37,7 @@ func Decode(data []byte) (Request, error) {
 	case TypeCancelReq:
 		r = &CancelReq{Envelope: env, SubagentID: o.id("subagent_id", true)}
 	case TypeTerminateReq:
-		r = &TerminateReq{Envelope: env, SubagentID: o.id("subagent_id", true)}
+		r = &TerminateReq{Envelope: env, SubagentID: o.id("subagent_id", true), Teardown: choice(&o, "teardown", false, Teardown(""))}
 	case TypeMergeReq:
 		r = o.mergeReq(env)
 	default:

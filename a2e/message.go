@@ -159,6 +159,7 @@ type CancelReq struct {
 type TerminateReq struct {
 	Envelope
 	SubagentID actor.ID `json:"subagent_id"`
+	Teardown   Teardown `json:"teardown,omitempty"` // an extension; the zero value is TeardownCascade
 }
 
 // MergeReq combines the results of subagents.

@@ -73,6 +73,17 @@ var toolScopes = []ToolScope{ToolsShared, ToolsRestricted, ToolsIsolated}
 // Valid reports whether s is one of the specification's.
 func (s ToolScope) Valid() bool { return slices.Contains(toolScopes, s) }
 
+// A Teardown says what becomes of the descendants of a subagent that is terminated. It is an extension.
+type Teardown string
+
+const (
+	TeardownCascade Teardown = "cascade" // they are terminated as well; the default
+	TeardownDetach  Teardown = "detach"  // they live on
+)
+
+// Valid reports whether t is one of the two.
+func (t Teardown) Valid() bool { return t == TeardownCascade || t == TeardownDetach }
+
 // A Mode says how many of an AwaitReq's subagents have to be done. It is an extension.
 type Mode string
 

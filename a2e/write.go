@@ -136,7 +136,10 @@ func (m *ListResp) write(w *writer) {
 
 func (m *CancelReq) write(w *writer) { w.text("subagent_id", string(m.SubagentID)) }
 
-func (m *TerminateReq) write(w *writer) { w.text("subagent_id", string(m.SubagentID)) }
+func (m *TerminateReq) write(w *writer) {
+	w.text("subagent_id", string(m.SubagentID))
+	w.optional("teardown", string(m.Teardown))
+}
 
 func (m *MergeReq) write(w *writer) {
 	list(w, "subagent_ids", m.SubagentIDs, element)

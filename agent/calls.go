@@ -97,7 +97,7 @@ func (x *turn) call(c *call, arguments actor.Value) error {
 	case *a2e.CancelReq:
 		x.send(x.hostOf(), actor.LaneHost, KindCancel, c.Key, &Target{ID: r.SubagentID})
 	case *a2e.TerminateReq:
-		x.send(x.hostOf(), actor.LaneHost, KindTerminate, c.Key, &Target{ID: r.SubagentID})
+		x.send(x.hostOf(), actor.LaneHost, KindTerminate, c.Key, &Target{ID: r.SubagentID, Detach: r.Teardown == a2e.TeardownDetach})
 	case *a2e.MergeReq:
 		x.send(x.hostOf(), actor.LaneHost, KindMerge, c.Key, &Merge{IDs: r.SubagentIDs, Strategy: r.Strategy})
 	}

@@ -188,7 +188,8 @@ type Spawn struct {
 
 // A Target asks the host to cancel or terminate a thread and everything below it.
 type Target struct {
-	ID actor.ID
+	ID     actor.ID
+	Detach bool // terminate it alone
 }
 
 // A Merge asks the host to combine results.

@@ -171,3 +171,8 @@ func (c *Client) Cancel(ctx context.Context, id actor.ID) (*a2e.Event, error) {
 func (c *Client) Terminate(ctx context.Context, id actor.ID) (*a2e.Event, error) {
 	return answer[*a2e.Event](ctx, c, &a2e.TerminateReq{SubagentID: id})
 }
+
+// Detach terminates a subagent alone: what is below it lives on.
+func (c *Client) Detach(ctx context.Context, id actor.ID) (*a2e.Event, error) {
+	return answer[*a2e.Event](ctx, c, &a2e.TerminateReq{SubagentID: id, Teardown: a2e.TeardownDetach})
+}

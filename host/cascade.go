@@ -21,6 +21,7 @@ type cascade struct {
 	N         uint64
 	Target    actor.ID
 	Terminate bool
+	Detach    bool // nothing below the target is touched
 	Found     bool // the target is a thread, not the root outside
 	Status    a2e.Status
 	Changed   bool       // the target was stopped by it
@@ -49,7 +50,7 @@ func (x *treeTurn) target(b *agent.Target, terminate bool) {
 	}
 	x.head.Last++
 	c := cascade{
-		N: x.head.Last, Target: b.ID, Terminate: terminate, Found: b.ID != x.head.Root || IsThread(b.ID), First: true,
+		N: x.head.Last, Target: b.ID, Terminate: terminate, Detach: b.Detach && terminate, Found: b.ID != x.head.Root || IsThread(b.ID), First: true,
 		Askers: []asked{{From: caller, Session: x.env.Session, Asker: x.env.Asker}},
 	}
 	x.head.Cascades = append(x.head.Cascades, c)
@@ -67,16 +68,16 @@ func (x *treeTurn) below(c *cascade) []actor.ID {
 		found[c.Target] = true
 	}
 	for id, m := range x.members {
-		if m.Lineage.Under(c.Target) {
+		if m.Lineage.Under(c.Target) && !c.Detach {
 			found[id] = true
 		}
 	}
 	for _, l := range x.head.Loose {
-		if l.Giver.Under(c.Target) {
+		if l.Giver.Under(c.Target) && !c.Detach {
 			found[l.ID] = true
 		}
 	}
-	if c.Terminate {
+	if c.Terminate && !c.Detach {
 		for _, k := range x.in.Tree {
 			if !k.Terminated && k.Under(c.Target) {
 				found[k.ID] = true

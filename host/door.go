@@ -144,7 +144,7 @@ func (v *visit) route(ctx context.Context, req a2e.Request) error {
 	case *a2e.CancelReq:
 		return v.toHost(ctx, agent.KindCancel, nil, &agent.Target{ID: m.SubagentID})
 	case *a2e.TerminateReq:
-		return v.toHost(ctx, agent.KindTerminate, nil, &agent.Target{ID: m.SubagentID})
+		return v.toHost(ctx, agent.KindTerminate, nil, &agent.Target{ID: m.SubagentID, Detach: m.Teardown == a2e.TeardownDetach})
 	case *a2e.MergeReq:
 		if n := idBytes(m.SubagentIDs); n > actor.MaxInline {
 			return &actor.Error{Kind: actor.TooLarge, Field: "subagent_ids", Err: fmt.Errorf("%d bytes of ids, at most %d are taken", n, actor.MaxInline)}

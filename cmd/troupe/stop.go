@@ -21,10 +21,18 @@ be the agent's own: then everything that it has is stopped.`,
 }
 
 func (a *app) terminateCommand() *cobra.Command {
-	return a.stopCommand((*client.Client).Terminate, &cobra.Command{
+	detach := false
+	cmd := a.stopCommand(func(c *client.Client, ctx context.Context, id actor.ID) (*a2e.Event, error) {
+		if detach {
+			return c.Detach(ctx, id)
+		}
+		return c.Terminate(ctx, id)
+	}, &cobra.Command{
 		Use:   "terminate ID",
 		Short: "End a subagent and everything below it, for good",
 	})
+	cmd.Flags().BoolVar(&detach, "detach", false, "end it alone: what is below it lives on")
+	return cmd
 }
 
 func (a *app) stopCommand(stop func(*client.Client, context.Context, actor.ID) (*a2e.Event, error), cmd *cobra.Command) *cobra.Command {

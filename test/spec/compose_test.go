@@ -229,3 +229,17 @@ func TestComposeAttachments(t *testing.T) {
 	}
 	natstest.Await(t, "the end of the boss", func() bool { return s.entry(id).Status == agent.StatusIdle })
 }
+
+// TestS1_16_Detach: "terminate() cascades to descendants by default (teardown: cascade | detach)."
+func TestS1_16_Detach(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	top := s.spawn(me, `"model":"builtin/echo"`)
+	low := s.under(me, top, `"model":"builtin/echo"`)
+	s.ask(me, `{"type":"SUBAGENT_TERMINATE_REQ","subagent_id":%q,"teardown":"detach"}`, top).is("event", `"terminated"`)
+	if a, b := s.status(me, top), s.status(me, low); a != "TERMINATED" || b != "READY" {
+		t.Errorf("after a detached end the thread is %s and what is below it %s", a, b)
+	}
+	s.ask(me, `{"type":"SUBAGENT_TERMINATE_REQ","subagent_id":%q}`, top).is("content.changed", `false`)
+	s.refused("schema_violation", "teardown", me, `{"type":"SUBAGENT_TERMINATE_REQ","subagent_id":%q,"teardown":"gently"}`, top)
+}
