@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,8 +20,12 @@ const (
 	MaxAwaits = 1000 // threads that one call waits for
 )
 
-// MultiAgent is the capability that turns on the subagent_* tools.
-const MultiAgent = "multi_agent"
+// The capabilities of a subagent (S0: SubagentConfig).
+const (
+	MultiAgent       = "multi_agent" // turns on the subagent_* tools
+	CapabilityTools  = "tools"       // the host's tools, as far as the tool scope goes
+	CapabilityMemory = "memory"      // the memory_* tools
+)
 
 // tools maps the names of the multi-agent tools to the request that each stands for.
 var tools = map[string]string{
@@ -59,7 +64,12 @@ func (x *turn) call(c *call, arguments actor.Value) error {
 		return x.composedCall(c, arguments)
 	}
 	typ, ok := tools[c.Name]
-	if !ok || !slices.Contains(x.birth.Config.Capabilities, MultiAgent) {
+	capable := func(c string) bool { return slices.Contains(x.birth.Config.Capabilities, c) }
+	if !ok && !arguments.Blob && (capable(CapabilityTools) || capable(CapabilityMemory)) { // the host knows which
+		x.callJob(c, JobTool, &ToolCall{ID: string(x.head.Lineage.ID) + "-" + c.Key, Name: c.Name, Arguments: arguments.JSON})
+		return nil
+	}
+	if !ok || !capable(MultiAgent) {
 		return &actor.Error{Kind: actor.NotFound, Field: "call", Err: fmt.Errorf("no tool %q is available to this agent", c.Name)}
 	}
 	if arguments.Blob {
@@ -72,6 +82,14 @@ func (x *turn) call(c *call, arguments actor.Value) error {
 	self := x.head.Lineage
 	switch r := req.(type) {
 	case *a2e.SpawnReq:
+		if r.Definition != "" {
+			return &actor.Error{Kind: actor.SchemaViolation, Field: "definition", Err: errors.New("an agent's tool spawns plain subagents only")}
+		}
+		if r.Agent.MemoryScope == a2e.MemorySnapshot {
+			parent := cmp.Or(r.ParentAgentID, self.ID)
+			x.callJob(c, JobSnapshot, &SnapshotOf{Parent: parent, Spawn: Pack(&Spawn{Parent: r.ParentAgentID, Root: r.RootAgentID, Config: r.Agent})})
+			return nil
+		}
 		x.send(x.hostOf(), actor.LaneHost, KindSpawn, c.Key, &Spawn{Parent: r.ParentAgentID, Root: r.RootAgentID, Config: r.Agent})
 	case *a2e.DelegateReq:
 		task, err := EncodeTask(r.Task)
@@ -101,6 +119,24 @@ func (x *turn) call(c *call, arguments actor.Value) error {
 	case *a2e.MergeReq:
 		x.send(x.hostOf(), actor.LaneHost, KindMerge, c.Key, &Merge{IDs: r.SubagentIDs, Strategy: r.Strategy})
 	}
+	return nil
+}
+
+// spawnWith goes on with a spawn once the snapshot that it waits for is taken.
+func (x *turn) spawnWith(c *call, digest []byte) error {
+	var waiting SnapshotOf
+	var s Spawn
+	if err := Unpack(c.Body, &waiting); err != nil {
+		return err
+	}
+	if err := Unpack(waiting.Spawn, &s); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(digest, &s.Snapshot); err != nil {
+		return err
+	}
+	c.Job, c.Body = 0, nil
+	x.send(x.hostOf(), actor.LaneHost, KindSpawn, c.Key, &s)
 	return nil
 }
 

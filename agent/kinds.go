@@ -182,6 +182,7 @@ type Spawn struct {
 	// Of an instance of an agent. Plan is what is spawned with it. Refusals are what the sender's checks found,
 	// of which the first counts unless a check of the host's fails before.
 	Composition *Composition
+	Snapshot    string // of the parent's memory space, for a child that begins with one
 	Plan        []Planned
 	Refusals    []Refusal
 }

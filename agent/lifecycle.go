@@ -16,12 +16,20 @@ const (
 	JobSubagents = "subagents" // the snapshot that [Snapshot] asks for
 	JobPrepare   = "prepare"   // looks up what a creation needs: [Prepare], answered with [Prepared]
 	JobDeliver   = "deliver"   // copies files and variables to a child: [Deliver], answered with [Delivered]
+	JobSnapshot  = "snapshot"  // a snapshot of a memory space: [SnapshotOf], answered with its digest
 	JobTool      = "tool"      // a tool of the host's: [ToolCall]
 )
 
 // A Snapshot asks for the registry entries of a side's children.
 type Snapshot struct {
 	Relationships []string
+}
+
+// A SnapshotOf asks for a snapshot of the memory space of a thread that is to be a parent. Spawn is the spawn that
+// waits for it.
+type SnapshotOf struct {
+	Parent actor.ID
+	Spawn  []byte
 }
 
 // A ToolCall asks for a tool of the host's.

@@ -145,6 +145,12 @@ func (x *turn) job(a *JobAnswer) {
 				x.lifecycle(c, func() error { return x.instanceJob(c, a) })
 				return
 			}
+			if c.Kind == JobSnapshot && a.Err == "" {
+				if err := x.spawnWith(c, a.Content.JSON); err != nil {
+					x.callFailed(c, err)
+				}
+				return
+			}
 			if a.Err != "" && a.Content.IsZero() {
 				x.callFailed(c, &actor.Error{Kind: actor.RuntimeError, Err: errors.New(a.Err)})
 			} else {

@@ -15,6 +15,7 @@ type Birth struct {
 	CreatedAt int64  // microseconds since 1970
 	Config    a2e.SubagentConfig
 
+	Snapshot    string       // that its memory space begins as
 	Composition *Composition // nil: what Config says is all
 }
 
@@ -245,3 +246,16 @@ func (t *Thread) Result() actor.Value { return t.head.Result }
 
 // Session counts the sessions opened so far.
 func (t *Thread) Session() uint64 { return t.head.Session }
+
+// Snapshot is what the thread's memory space begins as, or "".
+func (t *Thread) Snapshot() string { return t.birth.Snapshot }
+
+// ToolNames lists the tools that the prompts of a composed thread name.
+func (t *Thread) ToolNames() (names []string) {
+	for _, side := range []*Side{t.def.SideA, t.def.SideB} {
+		if side != nil && side.Prompt != nil {
+			names = append(names, side.Prompt.Tools...)
+		}
+	}
+	return names
+}

@@ -3,19 +3,10 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"time"
 
-	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/agent"
-	"github.com/troupehq/troupe/tool"
 )
-
-// A callAt is where a tool was called.
-type callAt struct {
-	actor.Lineage
-	session uint64
-}
 
 // composedJob carries out a job of a composed thread.
 func (h *Host) composedJob(ctx context.Context, at callAt, job actor.Job) (answer agent.JobAnswer) {
@@ -32,6 +23,15 @@ func (h *Host) composedJob(ctx context.Context, at callAt, job actor.Job) (answe
 	case agent.JobSubagents:
 		answer.Content, err = steady[agent.Snapshot](ctx, h, job, func(s *agent.Snapshot) (actor.Value, error) {
 			return h.snapshot(ctx, at.Lineage, s.Relationships)
+		})
+	case agent.JobSnapshot:
+		answer.Content, err = steady[agent.SnapshotOf](ctx, h, job, func(s *agent.SnapshotOf) (actor.Value, error) {
+			digest, err := h.snapshotFor(ctx, s.Parent)
+			if err != nil {
+				return actor.Value{}, err
+			}
+			data, err := json.Marshal(digest)
+			return actor.Value{JSON: data}, err
 		})
 	case agent.JobTool:
 		return h.toolJob(ctx, at, job.Body)
@@ -53,32 +53,4 @@ func steady[B, A any](ctx context.Context, h *Host, job actor.Job, f func(*B) (A
 		return err
 	})
 	return answer, err
-}
-
-// toolJob calls a tool. What fails is its result, for the model to read.
-func (h *Host) toolJob(ctx context.Context, at callAt, body []byte) agent.JobAnswer {
-	var call agent.ToolCall
-	if err := agent.Unpack(body, &call); err != nil {
-		return agent.JobAnswer{Err: err.Error()}
-	}
-	result, err := h.Tools.Call(ctx, call.Name, tool.Call{Thread: at.ID, Session: at.session, ID: call.ID, Arguments: call.Arguments})
-	if err != nil {
-		data, encodeErr := a2e.Encode(a2e.NewError(a2e.Envelope{}, time.Now(), err))
-		if encodeErr != nil {
-			return agent.JobAnswer{Err: err.Error()}
-		}
-		result = tool.Result{Content: data, IsError: true}
-	}
-	if !json.Valid(result.Content) {
-		result.Content = json.RawMessage("null")
-	}
-	v, err := h.kept(ctx, result.Content)
-	if err != nil {
-		return agent.JobAnswer{Err: err.Error()}
-	}
-	answer := agent.JobAnswer{Content: v}
-	if result.IsError {
-		answer.Err = "tool"
-	}
-	return answer
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -73,7 +74,7 @@ func quick(req a2e.Request, r bus.Request) bool {
 	}
 	switch m := req.(type) {
 	case *a2e.SpawnReq:
-		return m.Definition == ""
+		return m.Definition == "" && m.Agent.MemoryScope != a2e.MemorySnapshot
 	case *a2e.DelegateReq, *a2e.CancelReq, *a2e.TerminateReq, *a2e.MergeReq:
 		return true
 	case *a2e.AwaitReq:
@@ -128,7 +129,14 @@ func (v *visit) route(ctx context.Context, req a2e.Request) error {
 		if m.Definition != "" {
 			return v.compose(ctx, m)
 		}
-		return v.toHost(ctx, agent.KindSpawn, m, &agent.Spawn{Parent: m.ParentAgentID, Root: m.RootAgentID, Config: m.Agent})
+		spawn := &agent.Spawn{Parent: m.ParentAgentID, Root: m.RootAgentID, Config: m.Agent}
+		if m.Agent.MemoryScope == a2e.MemorySnapshot {
+			var err error
+			if spawn.Snapshot, err = v.snapshot(ctx, cmp.Or(m.ParentAgentID, v.caller)); err != nil {
+				return err
+			}
+		}
+		return v.toHost(ctx, agent.KindSpawn, m, spawn)
 	case *a2e.DelegateReq:
 		return v.delegate(ctx, m)
 	case *a2e.AwaitReq:
@@ -159,6 +167,19 @@ func idBytes(ids []actor.ID) (n int) {
 		n += len(id) + 1
 	}
 	return n
+}
+
+// snapshot takes the snapshot that a child begins with. Of a parent that is not the caller's there is none: the host will
+// say so.
+func (v *visit) snapshot(ctx context.Context, parent actor.ID) (string, error) {
+	l, err := v.h.lineage(ctx, parent)
+	if errors.Is(err, actor.NotFound) || err == nil && !l.Under(v.caller) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return v.h.snapshotFor(ctx, parent)
 }
 
 // toHost sends an envelope to the host of the caller's tree. keyed is the request if its id is an

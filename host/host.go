@@ -82,6 +82,7 @@ type Host struct {
 	notices   *notices
 	timers    bus.Timers
 	lineages  lineages
+	scopes    scopes
 	births    recent[actor.ID, store.Message] // made here, good for one activation
 	revisions recent[actor.ID, revision]      // of actors that may be out of memory now
 	slots     chan struct{}                   // one for each job that may run
@@ -108,6 +109,7 @@ func New(cfg Config) (*Host, error) {
 		open:     make(chan struct{}),
 		owned:    map[int]*partition{},
 		lineages: lineages{known: map[actor.ID]actor.Lineage{}},
+		scopes:   scopes{known: map[actor.ID]scope{}},
 	}
 	h.notices = newNotices(h)
 	h.timers = cfg.Conn.Timers(cfg.Names)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,7 +101,7 @@ func (c *cell) work(job actor.Job) func(context.Context) agent.JobAnswer {
 		if job.Kind == agent.JobList {
 			return func(ctx context.Context) agent.JobAnswer { return c.p.h.listJob(ctx, caller, job.Body) }
 		}
-		at := callAt{caller, m.Session()}
+		at := callAt{caller, m.Session(), m.Config(), m.Composition() != nil}
 		return func(ctx context.Context) agent.JobAnswer { return c.p.h.composedJob(ctx, at, job) }
 	default:
 		return func(ctx context.Context) agent.JobAnswer { return c.p.h.mergeJob(ctx, c.addr.ID, job.Body) }
@@ -217,8 +216,12 @@ func (h *Host) fill(ctx context.Context, r *model.Request, shown *surface, entri
 			return err
 		}
 		count.side, count.before = shown.step, shown.before
-	} else if slices.Contains(r.Config.Capabilities, agent.MultiAgent) {
-		r.Tools = multiAgentTools
+	} else if len(r.Config.Capabilities) > 0 {
+		tools, err := h.offered(ctx, r.Thread, &r.Config)
+		if err != nil {
+			return err
+		}
+		r.Tools = tools
 	}
 	references := beyond(entries, steps)
 	for i := range entries {

@@ -82,6 +82,7 @@ func (x *treeTurn) births(parent actor.Lineage, s *agent.Spawn, ids []actor.ID) 
 		})
 	}
 	bear(parent, s.Config, s.Composition)
+	births[0].Snapshot = s.Snapshot
 	for i := range s.Plan {
 		p := &s.Plan[i]
 		mother := &births[p.Parent+1]

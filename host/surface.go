@@ -55,13 +55,15 @@ func (s *surface) show(ctx context.Context, h *Host, r *model.Request) error {
 		return err
 	}
 	r.Tools = append(tools, s.bindings()...)
-	described, err := h.Tools.Describe(ctx, prompt.Tools)
-	if err != nil && ctx.Err() == nil {
-		h.Log.Warn().Err(err).Str("actor", string(r.Thread)).Msg("some tools are left out of a step")
+	var rest []string
+	for _, name := range prompt.Tools {
+		if builtin[name] == nil {
+			rest = append(rest, name)
+			continue
+		}
+		r.Tools = append(r.Tools, described(name)...)
 	}
-	for _, d := range described {
-		r.Tools = append(r.Tools, model.Tool{Name: d.Name, Description: d.Description, Schema: d.Schema})
-	}
+	r.Tools = append(r.Tools, h.describe(ctx, r.Thread, rest)...)
 	return nil
 }
 
