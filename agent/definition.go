@@ -45,6 +45,11 @@ type Prompt struct {
 	Metadata       json.RawMessage `json:"metadata,omitempty"`       // an object, for the model
 }
 
+// IsReference reports whether a prompt stands by its name alone, for one that is defined elsewhere.
+func (p *Prompt) IsReference() bool {
+	return p.Name != "" && p.Text == "" && p.Model == "" && len(p.Tools) == 0 && isNothing(p.RequiredSchema) && isNothing(p.Metadata)
+}
+
 // A Binding gives a side a tool of the runtime's own under a name of the agent's choice.
 type Binding struct {
 	Tool        string `json:"tool"`
@@ -134,6 +139,18 @@ func (b *Binding) UnmarshalJSON(data []byte) error {
 	}
 	type object Binding
 	return json.Unmarshal(data, (*object)(b))
+}
+
+// EncodeDefinition is the form in which a definition is stored, and the inverse of [ParseDefinition]. The same
+// definition always gives the same bytes.
+func EncodeDefinition(d *Definition) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // it is read by people, too
+	if err := e.Encode(d); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // ParseDefinition decodes a definition that was validated before it was stored.

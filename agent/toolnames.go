@@ -27,7 +27,7 @@ func (v *validation) tools(path string, s *Side) {
 	for _, b := range []struct {
 		key     string
 		binding *Binding
-	}{{"sessionStop", s.SessionStop}, {"sessionFail", s.SessionFail}, {"sessionStatus", s.SessionStatus}} {
+	}{{"sessionStop", s.SessionStop}, {"sessionFail", s.SessionFail}, {"sessionStatus", s.SessionStatus}, {"askParent", s.AskParent}} {
 		switch {
 		case b.binding == nil:
 		case s.Human:

@@ -138,7 +138,7 @@ func (v *validation) side(path string, s *Side) {
 }
 
 func (v *validation) prompt(path string, p *Prompt) {
-	if p.Text == "" && p.Model == "" && p.Name != "" {
+	if p.IsReference() {
 		v.violation(path, "there is no prompt %q", p.Name)
 		return
 	}

@@ -41,7 +41,7 @@ func usage(err error) error { return &exit{exitUsage, err} }
 func failed(format string, args ...any) error { return &exit{exitFailed, fmt.Errorf(format, args...)} }
 
 // codeOf gives the exit code: 0 done, 1 failed, 2 used wrongly, 3 nobody answered, 4 no such
-// subagent, 130 interrupted.
+// subagent or agent, 130 interrupted.
 func codeOf(ctx context.Context, err error) int {
 	var own *exit
 	switch {

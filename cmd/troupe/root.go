@@ -20,7 +20,7 @@ Exit codes:
   1    failed: a subagent failed, or the request was refused
   2    used wrongly: an unknown flag, a missing argument
   3    no NATS server or no host answered
-  4    there is no such subagent
+  4    there is no such subagent, or no such agent
   130  interrupted`
 
 const rootExample = `  troupe run "Summarise this document" --each 'docs/*.md' --each README.md
@@ -77,6 +77,7 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.stderr)
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run:"},
+		&cobra.Group{ID: "define", Title: "Define agents:"},
 		&cobra.Group{ID: "work", Title: "Give work:"},
 		&cobra.Group{ID: "look", Title: "Look:"},
 		&cobra.Group{ID: "stop", Title: "Stop:"},
@@ -90,6 +91,7 @@ func (a *app) root() *cobra.Command {
 	}
 	cobra.EnableCommandSorting = false // they stand in the order in which they are used
 	add("run", a.runCommand(), a.upCommand())
+	add("define", a.agentsCommand())
 	add("work", a.spawnCommand(), a.delegateCommand(), a.awaitCommand(), a.sendCommand(), a.mergeCommand(), a.chatCommand(), a.answerCommand())
 	add("look", a.lsCommand(), a.treeCommand(), a.showCommand(), a.inboxCommand())
 	add("stop", a.cancelCommand(), a.terminateCommand())

@@ -19,6 +19,7 @@ var Floors = map[string]int{
 	"agent":      1,
 	"bus":        2,
 	"store":      2,
+	"agentfile":  2,
 	"model":      2,
 	"tool":       2,
 	"host":       3,
