@@ -383,11 +383,21 @@ func WithText(completion json.RawMessage, failed bool) json.RawMessage {
 	if c.Text != "" {
 		return completion
 	}
-	text := "Subagent (reference: " + c.Reference + ") has returned the following result:\n\n" + string(c.Result)
+	text := "Subagent (reference: " + c.Reference + ") has returned the following result:\n\n" + plain(c.Result)
 	if failed {
 		text = "Subagent (reference: " + c.Reference + ") has failed with the following error:\n\n" + c.Error
 	}
 	return withText(completion, text)
+}
+
+// plain is a result for a reader: the text alone, where there is nothing else to it.
+func plain(result json.RawMessage) string {
+	var fields map[string]json.RawMessage
+	var text string
+	if json.Unmarshal(result, &fields) == nil && len(fields) == 1 && json.Unmarshal(fields["output"], &text) == nil {
+		return text
+	}
+	return string(result)
 }
 
 func withText(completion json.RawMessage, text string) json.RawMessage {

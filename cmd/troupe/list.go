@@ -70,7 +70,7 @@ func (a *app) showCommand() *cobra.Command {
 				return err
 			}
 			var last *a2e.AwaitResp
-			if e.Status != agent.StatusRunning && e.Session > 0 {
+			if e.Status != agent.StatusRunning && e.Status != agent.StatusAwaitingHuman && e.Session > 0 {
 				if last, err = c.Await(ctx, e.SubagentID); err != nil {
 					return err
 				}

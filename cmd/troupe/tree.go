@@ -238,6 +238,12 @@ func row(e *agent.Entry, why string, depth, width int, now time.Time) string {
 		line += fmt.Sprintf("  step %d/%d", e.Step, e.MaxSteps)
 	}
 	text := e.StatusText
+	if e.ThreadName != "" {
+		text = strings.TrimSpace(e.ThreadName + "  " + text)
+	}
+	if e.Awaiting != nil {
+		text += "  asks: " + clip(e.Awaiting.Question, maxNameColumns)
+	}
 	if e.A2E() == a2e.Failed {
 		text = cmp.Or(why, "stopped by "+string(e.StopReason))
 	}
