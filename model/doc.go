@@ -14,7 +14,7 @@
 //	builtin/script      plays a list of steps out of the task's or the subagent's metadata
 //
 // All three are deterministic and use nothing but the Request. [New] adds others by name, or by
-// the prefix of their provider.
+// the prefix of their provider; the packages below this one have those of Anthropic and OpenAI.
 //
 // # Results
 //

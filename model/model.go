@@ -88,11 +88,26 @@ type Entry struct {
 }
 
 // A Call asks for a tool. Its ID is unique within the session and comes back in the result's
-// Entry.Call. Arguments is a JSON object.
+// Entry.Call. Arguments is a JSON object; what a model wrote instead of one stands in it under the key
+// [InvalidArguments].
 type Call struct {
 	ID        string
 	Name      string
 	Arguments json.RawMessage
+}
+
+// InvalidArguments is the only key of the Arguments of a Call whose model wrote something else than a JSON
+// object. Its value is what the model wrote, as a string. Whoever makes the call answers it with an error
+// that says so, and calls nothing: the model reads the error and tries again.
+const InvalidArguments = "$invalid"
+
+// Invalid gives what the model wrote instead of arguments, and reports whether it did.
+func Invalid(arguments json.RawMessage) (text string, ok bool) {
+	keys, err := object(orNull(arguments))
+	if err != nil || len(keys) != 1 {
+		return "", false
+	}
+	return stringOf(keys[InvalidArguments])
 }
 
 // A Response is the outcome of a step.
@@ -110,12 +125,14 @@ type Response struct {
 	Usage  *Usage        // nil when the model does not count
 }
 
-// A Usage is what a step cost, in tokens. The cached ones are part of InputTokens.
+// A Usage is what a step cost, in tokens and US dollars. The cached tokens are part of InputTokens. USD is
+// 0 when the model has no price.
 type Usage struct {
-	InputTokens      int64 `json:"input_tokens"`
-	OutputTokens     int64 `json:"output_tokens"`
-	CacheReadTokens  int64 `json:"cache_read_tokens,omitempty"`
-	CacheWriteTokens int64 `json:"cache_write_tokens,omitempty"`
+	InputTokens      int64   `json:"input_tokens"`
+	OutputTokens     int64   `json:"output_tokens"`
+	CacheReadTokens  int64   `json:"cache_read_tokens,omitempty"`
+	CacheWriteTokens int64   `json:"cache_write_tokens,omitempty"`
+	USD              float64 `json:"usd,omitempty"`
 }
 
 // interrupted turns the context's error, if it has one, into an error of op.

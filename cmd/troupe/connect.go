@@ -5,8 +5,6 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/rs/zerolog"
-
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/bus"
 	"github.com/troupehq/troupe/client"
@@ -74,9 +72,9 @@ type process struct {
 	done chan error
 }
 
-// startHost lays the namespace out and starts a host on a connection. It returns when the host is
-// ready. The end of ctx stops the waiting, not the host.
-func startHost(ctx context.Context, conn *bus.Conn, l bus.Layout, member string, limits host.Limits, seal *store.Seal, log zerolog.Logger) (*process, error) {
+// startHost lays the namespace out and starts a host on a connection; of cfg it fills in what wires the host to
+// them. It returns when the host is ready. The end of ctx stops the waiting, not the host.
+func startHost(ctx context.Context, conn *bus.Conn, l bus.Layout, cfg host.Config, seal *store.Seal) (*process, error) {
 	layout, err := conn.Ensure(ctx, l)
 	if err != nil {
 		return nil, err
@@ -85,10 +83,8 @@ func startHost(ctx context.Context, conn *bus.Conn, l bus.Layout, member string,
 	if err != nil {
 		return nil, err
 	}
-	h, err := host.New(host.Config{
-		Conn: conn, Store: st, Names: l.Names, Partitions: layout.Partitions,
-		Member: member, Version: version, Limits: limits, Log: log,
-	})
+	cfg.Conn, cfg.Store, cfg.Names, cfg.Partitions, cfg.Version = conn, st, l.Names, layout.Partitions, version
+	h, err := host.New(cfg)
 	if err != nil {
 		return nil, err
 	}

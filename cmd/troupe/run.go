@@ -31,10 +31,10 @@ const cancelTime = 5 * time.Second
 
 // runFlags are the flags of run.
 type runFlags struct {
-	prompt, model, store, name string
-	each, pairs                []string
-	metadata                   map[string]json.RawMessage
-	strategy                   string
+	prompt, model, store, name, prices string
+	each, pairs                        []string
+	metadata                           map[string]json.RawMessage
+	strategy                           string
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -59,6 +59,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.StringArrayVar(&r.pairs, "metadata", nil, "KEY=JSON for the subagents, such as the script of builtin/script; may be repeated")
 	f.StringVar(&r.strategy, "merge", r.strategy, "how results are merged: "+strategyHelp)
 	f.StringVar(&r.store, "store", "", "directory of the server's store (default: a temporary one, removed at the end)")
+	pricing(cmd, &r.prices)
 	f.StringVar(&r.name, "name", "", "the agent that the subagents belong to (default: run- and 8 random hex digits)")
 	f.Duration("timeout", 0, "how long it may take, 0 for as long as it does")
 	must(cmd.MarkFlagRequired("each"))

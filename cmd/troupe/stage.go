@@ -5,8 +5,6 @@ import (
 	"errors"
 	"os"
 
-	"github.com/rs/zerolog"
-
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/bus"
@@ -42,8 +40,12 @@ func (s *stage) set(ctx context.Context, a *app, names subjects.Names, r *runFla
 			return err
 		}
 	}
+	brains, err := models(r.prices)
+	if err != nil {
+		return err
+	}
 	limits := host.Limits{MaxDepth: host.DefaultMaxDepth, MaxLive: max(host.DefaultMaxLive, subagents)}
-	p, err := startHost(ctx, conn, bus.Layout{Names: names}, member, limits, nil, zerolog.Nop())
+	p, err := startHost(ctx, conn, bus.Layout{Names: names}, host.Config{Member: member, Limits: limits, Models: brains}, nil)
 	if err == nil {
 		s.closers = append(s.closers, p.close)
 	}

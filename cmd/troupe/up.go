@@ -30,11 +30,10 @@ there, and shares its load with the others. When one of them dies the others go 
 
 // upFlags are the flags of up.
 type upFlags struct {
-	listen, store, sync, config, member string
-	sealKeys                            string
-	partitions, replicas                int
-	limits                              host.Limits
-	level                               choice
+	listen, store, sync, config, member, prices, sealKeys string
+	partitions, replicas                                  int
+	limits                                                host.Limits
+	level                                                 choice
 }
 
 func (a *app) upCommand() *cobra.Command {
@@ -61,6 +60,7 @@ func (a *app) upCommand() *cobra.Command {
 	f.IntVar(&u.limits.MaxLive, "max-live", host.DefaultMaxLive, "live subagents that a tree may have")
 	f.StringVar(&u.member, "member", "", "this host's name among those of the namespace (default: kept in the store, else a random one)")
 	f.StringVar(&u.sealKeys, "seal-keys", "", "a `FILE` of keys that close scoped values at rest: 32 bytes in base64, one a line, the one in use first")
+	pricing(cmd, &u.prices)
 	f.Var(&u.level, "log-level", "what is logged, to stderr")
 	for _, other := range []string{"nats", "context"} {
 		exclude(cmd, other, "listen", "store", "sync", "nats-config")
@@ -85,6 +85,10 @@ func (a *app) up(ctx context.Context, u *upFlags) error {
 	if err != nil {
 		return usage(err)
 	}
+	brains, err := models(u.prices)
+	if err != nil {
+		return err
+	}
 	log := zerolog.New(logTo(a.stderr)).Level(level).With().Timestamp().Logger()
 	server, err := a.startServer(u, log)
 	if err != nil {
@@ -93,7 +97,7 @@ func (a *app) up(ctx context.Context, u *upFlags) error {
 	if server != nil {
 		defer closing(log, "the server", server.Close)
 	}
-	err = a.host(ctx, u, names, server, seal, log)
+	err = a.host(ctx, u, names, server, host.Config{Models: brains, Limits: u.limits, Log: log}, seal)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -141,7 +145,7 @@ func (a *app) startServer(u *upFlags, log zerolog.Logger) (*bus.Server, error) {
 }
 
 // host runs a host until ctx ends or it fails.
-func (a *app) host(ctx context.Context, u *upFlags, names subjects.Names, server *bus.Server, seal *store.Seal, log zerolog.Logger) error {
+func (a *app) host(ctx context.Context, u *upFlags, names subjects.Names, server *bus.Server, cfg host.Config, seal *store.Seal) error {
 	member, where := u.member, "store "+u.store
 	if member == "" && server != nil {
 		member = server.Member()
@@ -149,13 +153,14 @@ func (a *app) host(ctx context.Context, u *upFlags, names subjects.Names, server
 	if member == "" {
 		member = random()
 	}
-	conn, err := connect(ctx, bus.Config{URL: a.url, Context: a.context, Server: server, Name: "troupe up " + member, Log: log})
+	conn, err := connect(ctx, bus.Config{URL: a.url, Context: a.context, Server: server, Name: "troupe up " + member, Log: cfg.Log})
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	layout := bus.Layout{Names: names, Partitions: u.partitions, Replicas: u.replicas}
-	p, err := startHost(ctx, conn, layout, member, u.limits, seal, log)
+	cfg.Member = member
+	p, err := startHost(ctx, conn, layout, cfg, seal)
 	if err != nil {
 		if errors.Is(err, actor.SchemaViolation) {
 			return usage(err)
@@ -177,7 +182,7 @@ func (a *app) host(ctx context.Context, u *upFlags, names subjects.Names, server
 		return err
 	case <-ctx.Done():
 	}
-	log.Info().Msg("stopping")
+	cfg.Log.Info().Msg("stopping")
 	return p.close()
 }
 
