@@ -3,6 +3,7 @@ package bus_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -47,12 +48,15 @@ func TestServeA2E(t *testing.T) {
 	if got, err := asker.Request(ctx, names.A2E(agent), []byte("hi")); err != nil || string(got) != "a.b > *|hi|[]" {
 		t.Errorf("the answer is %q, %v", got, err)
 	}
-	m := newMsg(names.A2E("x"), "X", "h")
-	if got, err := asker.NC.RequestMsgWithContext(ctx, m); err != nil || string(got.Data) != "x||[h]" {
-		t.Errorf("with a header: %v, %v", got, err)
+	if got, err := asker.RequestWith(ctx, names.A2E("x"), map[string][]string{"X": {"h"}}, nil); err != nil || string(got) != "x||[h]" {
+		t.Errorf("a request with a header is answered with %q, %v", got, err)
 	}
 	_, err := asker.Request(ctx, names.Namespace()+".a2e.=zz", []byte("hi"))
 	wantKind(t, "a token that is no agent", err, actor.SchemaViolation)
+	var refusal *bus.ServiceError
+	if !errors.As(err, &refusal) || refusal.Code != "400" || len(refusal.Data) == 0 {
+		t.Errorf("the refusal is %#v, want code 400 with the body that came with it", refusal)
+	}
 	refused, err := asker.NC.RequestWithContext(ctx, names.Namespace()+".a2e.=zz", []byte(`{"type":"SUBAGENT_LIST_REQ","id":"r1"}`))
 	if err != nil {
 		t.Fatal(err)

@@ -139,6 +139,7 @@ func (h *Host) Serve(ctx context.Context) error {
 			cancel()
 		}()
 	}
+	run(h.Tools.Serve)
 	run(h.serveMembership)
 	run(h.serveDoor)
 	run(h.serveEviction)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/subjects"
 )
 
 func TestReplyAllowed(t *testing.T) {
@@ -57,6 +58,20 @@ func TestReplyNeverHitsOurOwnSubjects(t *testing.T) {
 		}
 		if s := c.build(args); !errors.Is(n.ReplyAllowed(s), actor.Unauthorized) {
 			t.Errorf("a request may have its answer written to %q, a subject of the runtime's own", s)
+		}
+	}
+}
+
+func TestValidSubject(t *testing.T) {
+	t.Parallel()
+	for _, subject := range []string{"weather.now", "$SRV.PING", "風"} {
+		if err := subjects.ValidSubject(subject); err != nil {
+			t.Errorf("%q can be asked and is refused: %v", subject, err)
+		}
+	}
+	for _, subject := range []string{"", "a.*", ">", "a..b", ".a", "a.", "a b", "a\r\nPUB x 1"} {
+		if err := subjects.ValidSubject(subject); !errors.Is(err, actor.SchemaViolation) {
+			t.Errorf("%q is no subject for a request; the error is %v", subject, err)
 		}
 	}
 }

@@ -34,7 +34,8 @@
 // # Failure
 //
 // An MCP server is started when it is first needed. One that died is started again when it is needed again,
-// at once at first, then after 100 ms, doubled up to 30 s, until a call has succeeded. The call that it died
+// at once at first, then after 100 ms, doubled up to 30 s, until a call has succeeded. Calls wait for that where it is
+// no more than a second away, and fail as unavailable where it is. The call that it died
 // under fails as unavailable and is not repeated here: nobody knows what it has done. What a server
 // offered last is described as long as it is away, so that a model's list of tools does not
 // change with its health.

@@ -19,6 +19,7 @@ import (
 const (
 	firstPause = 100 * time.Millisecond // before the second start in a row that came to nothing
 	maxPause   = 30 * time.Second
+	shortPause = time.Second // the longest for which a call waits
 )
 
 // A keeper keeps one MCP server: it starts it when it is asked for, starts it again when it is asked for after
@@ -41,6 +42,7 @@ type keeper struct {
 	live     *session      // nil while there is none
 	attempts uint64        // starts that have failed
 	why      error         // the last of them
+	resting  bool          // it is started again, but not soon
 	vain     int           // starts in a row without a call that succeeded
 	offered  *offer        // what the server offered last; nil before its first start
 }
@@ -88,7 +90,7 @@ func (k *keeper) serve(ctx context.Context) {
 			return
 		case <-k.want:
 		}
-		if !waitFor(ctx, k.pause()) {
+		if !k.rest(ctx) {
 			return
 		}
 		s, o, err := k.start(ctx)
@@ -107,6 +109,23 @@ func (k *keeper) serve(ctx context.Context) {
 			return
 		}
 		k.log.Warn().Str("why", why).Msg("an MCP server is gone")
+	}
+}
+
+// rest pauses before a start, and reports false when ctx ended first. Nobody waits for a server that rests for long.
+func (k *keeper) rest(ctx context.Context) bool {
+	pause := k.pause()
+	k.setResting(pause > shortPause)
+	defer k.setResting(false)
+	return waitFor(ctx, pause)
+}
+
+func (k *keeper) setResting(resting bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.resting != resting {
+		k.resting = resting
+		k.change()
 	}
 }
 
@@ -143,6 +162,16 @@ func (k *keeper) gone() {
 	default:
 	}
 	k.change()
+}
+
+// lose notes that a session is of no use any more, so that the next call waits for another.
+func (k *keeper) lose(s *session, why string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.live == s {
+		k.live = nil
+		s.broken <- why // has room for one, and only one gets here
+	}
 }
 
 // succeeded notes that a call has succeeded: the server works.
@@ -192,13 +221,15 @@ func (k *keeper) session(ctx context.Context) (*session, error) {
 	k.mu.Lock()
 	asked := k.attempts
 	for {
-		live, changed, attempts, why := k.live, k.changed, k.attempts, k.why
+		live, changed, attempts, why, resting := k.live, k.changed, k.attempts, k.why, k.resting
 		k.mu.Unlock()
 		switch {
 		case live != nil:
 			return live, nil
 		case attempts > asked:
 			return nil, why
+		case resting:
+			return nil, k.fail(actor.Unavailable, errors.New("it has failed several times in a row, and is started again in a while"))
 		}
 		signal(k.want)
 		select {

@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -140,17 +141,39 @@ func (s *Server) secrets(env []string, h http.Header) *strings.Replacer {
 		hide(bare, "(the header "+name+")")
 	}
 	if u, err := url.Parse(s.URL); err == nil && u.Host != "" {
-		shown := u.Scheme + "://" + u.Host
-		for _, full := range []string{s.URL, u.String(), u.Redacted()} {
-			if full != shown {
-				pairs = append(pairs, full, shown+"/…")
-			}
+		if u.User != nil {
+			pairs = append(pairs, u.User.String()+"@", "", u.User.Username()+":***@", "")
+		}
+		if path := u.RequestURI(); path != "/" {
+			pairs = append(pairs, u.Host+path, u.Host+"/…")
 		}
 	}
 	return strings.NewReplacer(pairs...)
 }
 
-// onlyTo adds headers to requests to one host. It is asked for redirects too, which may lead elsewhere.
+// maxMessage is the largest message of a server, which is the SDK's limit where it has one.
+const maxMessage = 16 << 20
+
+// errMessage is the end of a session whose server sent more.
+var errMessage = fmt.Errorf("a message of more than %d bytes", maxMessage)
+
+// bounded is a response's body that is one message.
+type bounded struct {
+	io.ReadCloser
+	left int
+}
+
+// Read implements [io.Reader].
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, errMessage
+	}
+	return n, err
+}
+
+// onlyTo adds headers to requests to one host. It is asked for redirects too, which may lead elsewhere. A response is
+// bounded unless it is a stream of messages, which the SDK bounds one by one.
 type onlyTo struct {
 	scheme, host string
 	header       http.Header
@@ -163,7 +186,11 @@ func (t *onlyTo) RoundTrip(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
 		maps.Copy(r.Header, t.header)
 	}
-	return t.next.RoundTrip(r)
+	resp, err := t.next.RoundTrip(r)
+	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		resp.Body = &bounded{resp.Body, maxMessage}
+	}
+	return resp, err
 }
 
 // httpClient makes the client of a server with a URL. Its connections are its own, and closed with it.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -28,6 +29,42 @@ type session struct {
 	ended  chan struct{} // closed once the server has closed the session, or close was called
 	broken chan string   // why a call found the session unusable
 	after  func()        // what is to be done when the session is closed
+
+	mu     sync.Mutex
+	closed bool
+	next   uint64
+	calls  map[uint64]context.CancelCauseFunc // those under way
+}
+
+// errLost is why the calls end that are under way when their session is closed.
+var errLost = errors.New("the session was closed")
+
+// enter notes a call, which close ends: closing waits for calls, and some wait for ever. It reports false when it is
+// too late for a call.
+func (s *session) enter(cancel context.CancelCauseFunc) (leave func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, false
+	}
+	n := s.next
+	s.next++
+	s.calls[n] = cancel
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.calls, n)
+	}, true
+}
+
+// endCalls ends the calls that are under way, and refuses others.
+func (s *session) endCalls() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, cancel := range s.calls {
+		cancel(errLost)
+	}
 }
 
 // start starts the server, or connects to it, and lists its tools.
@@ -48,7 +85,7 @@ func (k *keeper) start(ctx context.Context) (*session, *offer, error) {
 		after()
 		return nil, nil, k.startError(starting, err)
 	}
-	s := &session{mcp: connected, ended: make(chan struct{}), broken: make(chan string, 1), after: after}
+	s := &session{mcp: connected, ended: make(chan struct{}), broken: make(chan string, 1), after: after, calls: map[uint64]context.CancelCauseFunc{}}
 	go func() {
 		defer close(s.ended)
 		_ = connected.Wait() // how it ended is not told apart
@@ -70,17 +107,10 @@ func (k *keeper) startError(ctx context.Context, err error) error {
 
 // close ends the session, and with it the server if it is a command of ours. It returns when that has ended.
 func (s *session) close() {
+	s.endCalls()
 	_ = s.mcp.Close() // it may have ended before, or ends by force; there is no more to do about it
 	<-s.ended
 	s.after()
-}
-
-// drop has the session closed, for the server is not to be reached by it.
-func (s *session) drop(why string) {
-	select {
-	case s.broken <- why:
-	default:
-	}
 }
 
 // keeping remembers the connection of a transport: the client does not close it on every path on which it fails.
@@ -172,6 +202,13 @@ func (r *remote) Call(ctx context.Context, c Call) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	calling, lose := context.WithCancelCause(calling)
+	defer lose(nil)
+	leave, ok := s.enter(lose)
+	if !ok {
+		return Result{}, k.fail(actor.Unavailable, errLost)
+	}
+	defer leave()
 	res, err := s.mcp.CallTool(calling, &mcp.CallToolParams{
 		Name: r.name, Arguments: c.Arguments, Meta: mcp.Meta{"troupe/call": c.ID, "troupe/thread": string(c.Thread), "troupe/session": c.Session},
 	})
@@ -185,11 +222,11 @@ func (r *remote) Call(ctx context.Context, c Call) (Result, error) {
 // callError tells an answer from a silence. A session that gave no answer is not used again.
 func (k *keeper) callError(ctx context.Context, s *session, err error) error {
 	var answer *jsonrpc.Error
-	closed := errors.Is(err, mcp.ErrConnectionClosed)
+	lost := errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(context.Cause(ctx), errLost)
 	switch {
-	case ctx.Err() != nil && !closed:
+	case ctx.Err() != nil && !lost:
 		return k.fail(actor.Timeout, context.Cause(ctx))
-	case errors.As(err, &answer) && !closed:
+	case errors.As(err, &answer) && !lost:
 		k.succeeded()
 		kind := actor.RuntimeError
 		if answer.Code == jsonrpc.CodeInvalidParams {
@@ -197,6 +234,9 @@ func (k *keeper) callError(ctx context.Context, s *session, err error) error {
 		}
 		return k.fail(kind, err)
 	}
-	s.drop(k.words(err))
+	k.lose(s, k.words(err))
+	if text := err.Error(); strings.Contains(text, errMessage.Error()) || strings.Contains(text, "maximum line length") { // the SDK's has no value
+		return k.fail(actor.TooLarge, errMessage)
+	}
 	return k.fail(actor.Unavailable, fmt.Errorf("it was lost during the call, which may have been made: %w", err))
 }

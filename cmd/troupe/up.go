@@ -20,6 +20,7 @@ import (
 	"github.com/troupehq/troupe/host"
 	"github.com/troupehq/troupe/store"
 	"github.com/troupehq/troupe/subjects"
+	"github.com/troupehq/troupe/tool"
 )
 
 const upLong = `Run a NATS server with JetStream and a host of subagents in this process, until SIGINT or SIGTERM.
@@ -30,10 +31,10 @@ there, and shares its load with the others. When one of them dies the others go 
 
 // upFlags are the flags of up.
 type upFlags struct {
-	listen, store, sync, config, member, prices, sealKeys string
-	partitions, replicas                                  int
-	limits                                                host.Limits
-	level                                                 choice
+	listen, store, sync, config, member, prices, sealKeys, tools string
+	partitions, replicas                                         int
+	limits                                                       host.Limits
+	level                                                        choice
 }
 
 func (a *app) upCommand() *cobra.Command {
@@ -60,6 +61,7 @@ func (a *app) upCommand() *cobra.Command {
 	f.IntVar(&u.limits.MaxLive, "max-live", host.DefaultMaxLive, "live subagents that a tree may have")
 	f.StringVar(&u.member, "member", "", "this host's name among those of the namespace (default: kept in the store, else a random one)")
 	f.StringVar(&u.sealKeys, "seal-keys", "", "a `FILE` of keys that close scoped values at rest: 32 bytes in base64, one a line, the one in use first")
+	f.StringVar(&u.tools, "tools", "", "a `FILE` of tools that agents may use, YAML or JSON")
 	pricing(cmd, &u.prices)
 	f.Var(&u.level, "log-level", "what is logged, to stderr")
 	for _, other := range []string{"nats", "context"} {
@@ -160,6 +162,9 @@ func (a *app) host(ctx context.Context, u *upFlags, names subjects.Names, server
 	defer conn.Close()
 	layout := bus.Layout{Names: names, Partitions: u.partitions, Replicas: u.replicas}
 	cfg.Member = member
+	if cfg.Tools, err = toolsOf(u.tools, conn, cfg.Log); err != nil {
+		return err
+	}
 	p, err := startHost(ctx, conn, layout, cfg, seal)
 	if err != nil {
 		if errors.Is(err, actor.SchemaViolation) {
@@ -240,4 +245,17 @@ func random() string {
 	var b [4]byte
 	rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
+}
+
+// toolsOf makes the registry of the tools that a file lists; without a file there are none.
+func toolsOf(path string, conn *bus.Conn, log zerolog.Logger) (*tool.Registry, error) {
+	if path == "" {
+		return nil, nil
+	}
+	cfg, err := tool.ReadFile(path)
+	if err != nil {
+		return nil, usage(err)
+	}
+	cfg.Requester, cfg.LookupEnv, cfg.Log = conn, os.LookupEnv, log
+	return tool.New(cfg)
 }
