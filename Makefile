@@ -12,7 +12,7 @@ help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/troupe
-	@$(GO) build -o bin/troupe ./cmd/troupe
+	@$(GO) build -trimpath -ldflags "-s -w" -o bin/troupe ./cmd/troupe
 
 run: build ## summarise this project's documents with real subagents, on an embedded server
 	@bin/troupe run "Summarise this document" --each 'docs/*.md' --each README.md --model builtin/extractive --merge hierarchical_summary
