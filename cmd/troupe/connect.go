@@ -68,6 +68,7 @@ func newClient(conn *bus.Conn, names subjects.Names, agent string) (*client.Clie
 
 // A process is a host that runs in this process.
 type process struct {
+	host *host.Host
 	stop context.CancelFunc
 	done chan error
 }
@@ -89,7 +90,7 @@ func startHost(ctx context.Context, conn *bus.Conn, l bus.Layout, cfg host.Confi
 		return nil, err
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	p := &process{stop: stop, done: make(chan error, 1)}
+	p := &process{host: h, stop: stop, done: make(chan error, 1)}
 	go func() { p.done <- h.Serve(serving) }()
 	select {
 	case <-h.Ready():

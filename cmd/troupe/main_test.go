@@ -100,6 +100,7 @@ func (o outcome) fails(t testing.TB, code int, words ...string) {
 type fleet struct {
 	t    testing.TB
 	url  string
+	said string // the line that it said that it is up with
 	cmd  *exec.Cmd
 	log  *lines
 	wait func() error // for its end; again gives the same
@@ -137,6 +138,7 @@ func up(t testing.TB, args ...string) *fleet {
 		if !ok {
 			t.Fatalf("up said %q, want that it is up\n%s", line, f.log)
 		}
+		f.said = rest
 		f.url, _, _ = strings.Cut(rest, ",")
 	case <-natstest.Context(t).Done():
 		t.Fatalf("up was not ready in time\n%s", f.log)

@@ -35,6 +35,7 @@ type upFlags struct {
 	partitions, replicas                                         int
 	limits                                                       host.Limits
 	level                                                        choice
+	http                                                         web
 }
 
 func (a *app) upCommand() *cobra.Command {
@@ -45,6 +46,7 @@ func (a *app) upCommand() *cobra.Command {
 		Long:  upLong,
 		Example: `  troupe up
   troupe up --listen :4222 --store /var/lib/troupe --sync always
+  troupe up --http 127.0.0.1:8080
   troupe up --nats nats://nats.example.com:4222 --replicas 3`,
 		Args: takes(),
 		RunE: a.does(func(ctx context.Context, _ []string) error { return a.up(ctx, &u) }),
@@ -62,6 +64,7 @@ func (a *app) upCommand() *cobra.Command {
 	f.StringVar(&u.member, "member", "", "this host's name among those of the namespace (default: kept in the store, else a random one)")
 	f.StringVar(&u.sealKeys, "seal-keys", "", "a `FILE` of keys that close scoped values at rest: 32 bytes in base64, one a line, the one in use first")
 	f.StringVar(&u.tools, "tools", "", "a `FILE` of tools that agents may use, YAML or JSON")
+	u.http.flags(cmd)
 	pricing(cmd, &u.prices)
 	f.Var(&u.level, "log-level", "what is logged, to stderr")
 	for _, other := range []string{"nats", "context"} {
@@ -92,6 +95,10 @@ func (a *app) up(ctx context.Context, u *upFlags) error {
 		return err
 	}
 	log := zerolog.New(logTo(a.stderr)).Level(level).With().Timestamp().Logger()
+	if err := u.http.open(ctx); err != nil {
+		return err
+	}
+	defer closing(log, "HTTP", u.http.close)
 	server, err := a.startServer(u, log)
 	if err != nil {
 		return err
@@ -178,17 +185,22 @@ func (a *app) host(ctx context.Context, u *upFlags, names subjects.Names, server
 	} else {
 		where = "member " + member
 	}
-	if err := a.say("troupe is up: %s, namespace %s, %s", at, names.Namespace(), where); err != nil {
-		return errors.Join(err, p.close())
+	err = u.http.serve(p, conn, cfg.Log)
+	if err == nil {
+		err = a.say("troupe is up: %s, namespace %s, %s%s", at, names.Namespace(), where, u.http.where())
+	}
+	if err != nil {
+		return errors.Join(err, u.http.close(), p.close())
 	}
 	select {
 	case err = <-p.done:
 		p.stop()
-		return err
+		return errors.Join(err, u.http.close())
+	case <-u.http.done:
 	case <-ctx.Done():
 	}
 	cfg.Log.Info().Msg("stopping")
-	return p.close()
+	return errors.Join(u.http.close(), p.close())
 }
 
 // A holding keeps what the server logs until it has started. One that does not start says why in its

@@ -57,6 +57,8 @@ func TestCheck(t *testing.T) {
 		{"actor", "agent", "imports go down only"},
 		{"bus", "store", "the same floor"},
 		{"client", "host", "the same floor"},
+		{"gateway", "host", ""},
+		{"client", "gateway", "imports go down only"},
 		{"host", "test/natstest", "for tests only"},
 		{"unknown", "actor", "has no floor"},
 		{"host", "unknown", "has no floor"},
@@ -70,6 +72,7 @@ func TestCheck(t *testing.T) {
 		expect(t, c.from, layers.Module+"/"+c.to, c.want)
 	}
 	expect(t, "host", "github.com/nats-io/nats.go", "only bus")
+	expect(t, "gateway", "github.com/nats-io/nats.go", "only bus")
 	expect(t, "agent", "github.com/nats-io/nats.go/jetstream", "only bus")
 	expect(t, "store", "github.com/nats-io/nats.go/jetstream", "")
 	expect(t, "actor", "github.com/rs/zerolog", "standard library only")
