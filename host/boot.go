@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,19 +73,21 @@ func (h *Host) Boot(ctx context.Context, parent actor.ID, request string, values
 	if missing := lacking(d.Missing, sortedNames(values)); len(missing) > 0 {
 		return Booted{}, &actor.Error{Kind: actor.EnvRequired, Field: "values", Err: &MissingVariables{missing}}
 	}
-	d.Prepare.Extra = actor.ID("request " + request)
+	d.Prepare.Extra = actor.ID("request " + request + " " + rand.Text()) // nobody else's values get into these
 	if err := h.Store.Env.Set(ctx, d.Prepare.Extra, values); err != nil {
 		return Booted{}, err
 	}
 	answer, err := h.askBoot(ctx, l, request, &d.Prepare)
+	if k := actor.KindOf(err); k != actor.Unavailable && k != actor.Timeout { // else the parent may be about to copy them
+		if err := h.Store.Env.Remove(ctx, d.Prepare.Extra); err != nil {
+			h.Log.Warn().Err(err).Msg("the values of a request were not removed")
+		}
+	}
 	if err != nil {
 		return Booted{}, err
 	}
 	if err := h.Store.Requests.Use(ctx, parent, request, rev); err != nil && !errors.Is(err, actor.Gone) && !errors.Is(err, actor.Conflict) {
 		return Booted{}, err // the parent gives the same answer to another try
-	}
-	if err := h.Store.Env.Remove(ctx, d.Prepare.Extra); err != nil {
-		h.Log.Warn().Err(err).Msg("the values of a request were not removed")
 	}
 	return answer, nil
 }

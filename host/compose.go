@@ -243,7 +243,7 @@ type deferred struct {
 }
 
 func (h *Host) envRefused(ctx context.Context, parent actor.ID, p *agent.Prepare, required, missing []string) (r agent.Refusal, err error) {
-	if !IsThread(parent) { // it can give them with its next try
+	if !IsThread(parent) || p.Extra != "" { // whoever asked can give them with its next try
 		return agent.Refusal{Kind: actor.EnvRequired, Field: "scoped_env", Message: "the variables " + strings.Join(missing, ", ") + " are required"}, nil
 	}
 	payload, err := json.Marshal(deferred{*p, required, missing})
