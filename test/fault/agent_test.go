@@ -73,6 +73,8 @@ func (w *worker) act(ctx context.Context) {
 		w.spawn(ctx)
 	} else {
 		switch {
+		case n < 24:
+			w.compose(ctx)
 		case n < 55:
 			w.delegate(ctx, id)
 		case n < 68:
@@ -123,6 +125,21 @@ func (w *worker) spawn(ctx context.Context) {
 	if parent, ok := w.pick(); ok && w.rng.IntN(4) == 0 {
 		req.ParentAgentID = parent
 	}
+	resp, ok := w.ask(ctx, req).(*a2e.SpawnResp)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	w.threads = append(w.threads, resp.SubagentID)
+	w.own = append(w.own, resp.SubagentID)
+	w.mu.Unlock()
+	w.delegate(ctx, resp.SubagentID)
+}
+
+// compose spawns an instance of an agent, which creates children of its own, and gives it work.
+func (w *worker) compose(ctx context.Context) {
+	name := []string{"boss", "dual"}[w.rng.IntN(2)]
+	req := &a2e.SpawnReq{Agent: a2e.SubagentConfig{Name: w.name(name)}, Definition: name, ScopedEnv: map[string]json.RawMessage{"KEY": json.RawMessage(`"v"`)}}
 	resp, ok := w.ask(ctx, req).(*a2e.SpawnResp)
 	if !ok {
 		return

@@ -75,7 +75,9 @@ func (x *inspection) mayRefuse(c *call, e *a2e.Error) bool {
 func (x *inspection) checkSpawns() {
 	byName := map[string][]*life{}
 	for _, l := range x.inOrder() {
-		byName[l.birth.Config.Name] = append(byName[l.birth.Config.Name], l)
+		if l.birth.Composition == nil || l.birth.Composition.Relationship == nil { // instances have names of their agents' choice
+			byName[l.birth.Config.Name] = append(byName[l.birth.Config.Name], l)
+		}
 	}
 	for name, lives := range byName {
 		if len(lives) > 1 {

@@ -50,6 +50,7 @@ func (s *scene) connect(listen string) {
 	if s.store, err = store.New(store.Config{NC: s.conn.NC, JS: s.conn.JS, Sender: s.conn, Names: s.names}); err != nil {
 		s.t.Fatal(err)
 	}
+	s.define()
 	s.book = openBook(s.t, s.conn, s.names)
 }
 

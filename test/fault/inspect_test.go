@@ -71,6 +71,7 @@ func (s *scene) inspect() {
 	x.checkStops()
 	x.checkJournals()
 	x.checkSessions()
+	x.checkInstances()
 	x.checkTrees()
 	x.checkEnvelopes(records)
 	x.checkEffects(s.names, records)
