@@ -89,7 +89,7 @@ func (x *turn) give(side actor.Lane) {
 		x.end(StopMaxTurns, actor.Value{}, fmt.Sprintf("not done after %d turns, the most a session may have", c.Turns))
 		return
 	}
-	c.Turn, c.Over = side, false
+	c.Turn, c.Over, c.Spoke = side, false, false
 	c.Turns++
 }
 
@@ -167,12 +167,17 @@ func (x *turn) responded(s *Step) {
 	if !s.Done && len(s.Said.JSON) == 0 || s.Sleep > 0 {
 		return // nothing was said
 	}
-	c.Reply = s.Said
+	side := x.def.side(c.Turn)
+	silent := side.Handler != "" && len(s.Said.JSON) == 0
+	if side.stopsOnResponse() {
+		c.Over = true
+	}
+	if silent && c.Spoke {
+		return // the response of the turn stands
+	}
+	c.Reply, c.Spoke = s.Said, !silent
 	if s.Done && (len(s.Said.JSON) == 0 || !isOutput(s.Result.JSON)) {
 		c.Reply = s.Result
-	}
-	if side := x.def.side(c.Turn); side.stopsOnResponse() {
-		c.Over = true
 	}
 	if len(s.Said.JSON) == 0 && string(c.Reply.JSON) != "null" { // the other side reads it as what was said
 		x.entry(actor.Entry{Kind: actor.EntrySay, Shown: x.head.Steps, Side: opposite(c.Turn), From: x.head.Lineage.ID, Content: c.Reply})

@@ -28,7 +28,7 @@ func (x *turn) bound(side *Side, c *call, data []byte) (done bool, err error) {
 
 var done = actor.Value{JSON: []byte(`{"ok":true}`)}
 
-// stopSession ends the session with a result, once the other calls of the step are begun.
+// stopSession ends the session with a result, once the other calls of the step are done.
 func (x *turn) stopSession(c *call, data []byte) error {
 	var args struct {
 		Result       json.RawMessage `json:"result"`

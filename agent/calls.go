@@ -424,7 +424,9 @@ func (x *turn) callDone(c *call, content actor.Value, isError bool) {
 	c.Done, c.Waits, c.Got, c.Ends, c.Body, c.Create = true, nil, nil, nil, nil, nil
 	if c.Code {
 		x.entry(actor.Entry{Kind: actor.EntryMessage, Side: x.head.Composed.Turn, From: x.head.Lineage.ID, Type: c.Name, Name: c.Key, IsError: isError, Content: content})
-		x.prompt(x.head.Composed.Turn, nil)
+		if x.head.Composed.Stopping == nil {
+			x.prompt(x.head.Composed.Turn, nil)
+		}
 	} else {
 		x.entry(actor.Entry{Kind: actor.EntryResult, Shown: x.head.Steps, Side: x.said(), From: x.head.Lineage.ID, Call: c.ID, Name: c.Name, IsError: isError, Content: content})
 	}

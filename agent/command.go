@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -84,7 +83,7 @@ func (x *turn) childCommand(under *call, c *Command) error {
 		if r == nil {
 			return &actor.Error{Kind: actor.NotFound, Field: "relationship", Err: fmt.Errorf("%q is not declared", c.Relationship)}
 		}
-		return x.create(under, r, c.Title, c.Arguments, c.Attachments)
+		return x.create(under, r, &Prepare{Title: c.Title, Arguments: c.Arguments, Attachments: c.Attachments})
 	}
 	id := IDOf(c.Reference)
 	at := slices.IndexFunc(x.head.Composed.Children, func(i Instance) bool { return i.ID == id })
@@ -132,13 +131,9 @@ func (x *turn) heard(n *Notify) {
 		x.event("message_received", dropped{x.env.From, "notify", "thread_terminated"})
 		return
 	}
-	meta, err := json.Marshal(metadata{SubagentID: Reference(x.env.From), Silent: true})
-	if err != nil {
-		panic("agent: notify: " + err.Error())
-	}
 	side := x.ownerOf(x.env.From)
-	x.entry(actor.Entry{Kind: actor.EntryMessage, Side: side, From: x.env.From, Type: "notify", Name: n.Name, Content: n.Content, Meta: meta})
-	if x.def != nil && !x.floored() {
+	x.entry(actor.Entry{Kind: actor.EntryMessage, Side: side, From: x.env.From, Type: "notify", Name: n.Name, Content: n.Content, Meta: ofChild(x.env.From)})
+	if x.def != nil && !x.floored() && x.wakes() {
 		x.prompt(side, n.Content.JSON)
 	}
 	x.event("message_received", received{x.env.From, "notify"})

@@ -57,6 +57,7 @@ type composed struct {
 	Note     string   // what is missing of them
 	Stopping *stopping
 	Pending  []call // creations that code asked for
+	Spoke    bool   // the turn has a response
 }
 
 // An Ask is a turn that waits for a person.

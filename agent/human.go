@@ -97,6 +97,9 @@ func (x *turn) tooManyInstances(r *Relationship) error {
 			references = append(references, Reference(i.ID))
 		}
 	}
+	if len(references) < r.MaxInstances {
+		references = append(references, "those being made") // by calls of the same step
+	}
 	return &actor.Error{Kind: actor.AtCapacity, Field: "agent", Err: fmt.Errorf(
 		"%s has %d instances, the most it may: %s; send one of them a message with subagent_message instead",
 		r.Name(), r.MaxInstances, strings.Join(references, ", "))}

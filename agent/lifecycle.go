@@ -45,6 +45,7 @@ type Prepare struct {
 	Owner        actor.Lane
 	Title        string
 	Arguments    []byte
+	Message      []byte // JSON, that the call has beside the arguments; or nothing
 	Attachments  []string
 	Key          string   // of the call
 	Extra        actor.ID // whose scoped variables count besides, or ""
@@ -220,38 +221,18 @@ func (x *turn) createCall(c *call, side *Side, data []byte) error {
 	if r == nil || r.Hidden {
 		return &actor.Error{Kind: actor.NotFound, Field: "agent", Err: fmt.Errorf("%q is not one of %q", args.Agent, side.visible())}
 	}
-	if args.Message != nil { // a top-level argument, for initUserMessageProperty
-		if args.Arguments == nil {
-			args.Arguments = json.RawMessage("{}")
-		}
-		args.Arguments = withMember(args.Arguments, "message", args.Message)
-	}
-	return x.create(c, r, args.Name, args.Arguments, args.Attachments)
+	return x.create(c, r, &Prepare{Title: args.Name, Arguments: args.Arguments, Message: args.Message, Attachments: args.Attachments})
 }
 
-func (x *turn) create(c *call, r *Relationship, title string, arguments []byte, attachments []string) error {
-	owner := x.head.Composed.Turn
-	declared, err := json.Marshal(r)
-	if err != nil {
+// create begins a creation as p says; the rest of p is filled in here.
+func (x *turn) create(c *call, r *Relationship, p *Prepare) (err error) {
+	p.Owner, p.Key = x.head.Composed.Turn, c.Key
+	if p.Relationship, err = json.Marshal(r); err != nil {
 		return err
 	}
-	c.Create = &creation{Phase: phasePrepare, Relationship: r.Name(), Owner: owner, Title: title, Blocking: r.Blocking}
-	x.callJob(c, JobPrepare, &Prepare{Relationship: declared, Owner: owner, Title: title, Arguments: arguments, Attachments: attachments, Key: c.Key})
+	c.Create = &creation{Phase: phasePrepare, Relationship: r.Name(), Owner: p.Owner, Title: p.Title, Blocking: r.Blocking}
+	x.callJob(c, JobPrepare, p)
 	return nil
-}
-
-// withMember adds a member to a JSON object that lacks it; anything else stays as it is.
-func withMember(object json.RawMessage, name string, value json.RawMessage) json.RawMessage {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(object, &fields) != nil || fields == nil || fields[name] != nil {
-		return object
-	}
-	fields[name] = value
-	data, err := json.Marshal(fields)
-	if err != nil {
-		return object
-	}
-	return data
 }
 
 // prepared goes on with a creation once everything is looked up.
@@ -443,6 +424,15 @@ type metadata struct {
 	Silent      bool     `json:"silent,omitempty"`
 }
 
+// ofChild is the metadata of what a child tells unasked.
+func ofChild(id actor.ID) []byte {
+	data, err := json.Marshal(metadata{SubagentID: Reference(id), Silent: true})
+	if err != nil {
+		panic("agent: metadata: " + err.Error())
+	}
+	return data
+}
+
 // created1 is what a model hears of an instance.
 func (x *turn) created1(m *creation, status string) actor.Value {
 	data, err := json.Marshal(struct {
@@ -487,6 +477,9 @@ func (x *turn) blocked(c *call, a *Answer) {
 		Result     json.RawMessage `json:"result,omitempty"`
 		Message    string          `json:"message,omitempty"`
 	}{Reference: Reference(c.Create.Child), Status: StatusIdle, StopReason: a.Ended.Reason, Result: resp.Result}
+	if told.StopReason == "" {
+		told.StopReason = StopReason(resp.StopReason)
+	}
 	failed := resp.Status != a2e.Completed
 	if failed {
 		told.Status, told.Message, told.Result = StatusFailed, resp.Error, nil

@@ -112,12 +112,20 @@ func (x *turn) childEnded(id actor.ID, c *Completion) {
 		return
 	}
 	side := x.ownerOf(id)
-	x.entry(actor.Entry{Kind: actor.EntryCompletion, Side: side, From: id, Type: "completion", Name: c.Name, IsError: c.Failed, Content: c.Content})
+	e := actor.Entry{Kind: actor.EntryCompletion, Side: side, From: id, Type: "completion", Name: c.Name, IsError: c.Failed, Content: c.Content}
 	if x.def != nil {
+		e.Meta = ofChild(id)
+	}
+	if x.def != nil && x.wakes() {
 		x.prompt(side, c.Content.JSON)
 	}
+	x.entry(e)
 	x.event("message_received", received{id, "completion"})
 }
+
+// wakes reports whether what a child tells may open a session. It does not in a thread that was cancelled: it may have
+// been on its way when all of them were.
+func (x *turn) wakes() bool { return x.head.Open || x.head.Reason != StopCancelled }
 
 // dropped is the content of the event that tells of a message that nobody will read.
 type dropped struct {

@@ -178,6 +178,9 @@ func (x *turn) stepDone(a *JobAnswer) {
 		}
 	}
 	switch {
+	case a.Err != "" && len(s.Commands) > 0 && x.def != nil: // of messages before the one that failed
+		x.commands(s.Commands)
+		x.head.Composed.Stopping = &stopping{Reason: StopError, Error: a.Err}
 	case a.Err != "":
 		x.end(StopError, actor.Value{}, a.Err)
 	case len(s.Calls) > MaxCalls:
@@ -301,6 +304,9 @@ func (x *turn) tell(room int) {
 		}
 		h.Waiters = h.Waiters[1:]
 		parent := w.Asker.Call != "" && w.From == h.Lineage.Parent()
+		if parent && h.Composed != nil { // its tool's result tells why
+			resp.StopReason = string(h.Reason)
+		}
 		if parent && h.tells() && !slices.ContainsFunc(h.Waiters, func(o waiter) bool { return o.Asker.Call != "" && o.From == w.From }) {
 			x.answerParent(w, &resp)
 		} else {

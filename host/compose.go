@@ -101,16 +101,19 @@ func (m *maker) instance(ctx context.Context, rel *agent.Relationship, owner act
 // immediates plans the children that are spawned with a thread of def, depth first (S1 §3.2). One that can't be
 // spawned is left out, and told in the log: the parent exists all the same.
 func (m *maker) immediates(ctx context.Context, def *agent.Definition, parent int, env map[string]string) error {
-	for lane, side := range map[actor.Lane]*agent.Side{actor.LaneA: def.SideA, actor.LaneB: def.SideB} {
-		if side == nil {
+	for _, of := range []struct {
+		lane actor.Lane
+		side *agent.Side
+	}{{actor.LaneA, def.SideA}, {actor.LaneB, def.SideB}} {
+		if of.side == nil {
 			continue
 		}
-		for i := range side.Subagents {
-			rel := &side.Subagents[i]
+		for i := range of.side.Subagents {
+			rel := &of.side.Subagents[i]
 			if rel.Immediate == nil || rel.Immediate.Off || !m.h.enabled(rel.Optional, env) {
 				continue
 			}
-			if err := m.immediate(ctx, rel, lane, parent, env); err != nil {
+			if err := m.immediate(ctx, rel, of.lane, parent, env); err != nil {
 				return err
 			}
 		}
@@ -272,12 +275,13 @@ type first struct {
 	attachments []string
 }
 
-// start maps arguments to what an instance begins with (DECISIONS S1.12).
+// start maps arguments to what an instance begins with (DECISIONS S1.12). A property is looked for in the arguments,
+// then beside them.
 func start(rel *agent.Relationship, p *agent.Prepare) first {
 	f := first{title: p.Title, arguments: p.Arguments, attachments: p.Attachments}
 	var args map[string]json.RawMessage
-	if json.Unmarshal(p.Arguments, &args) != nil {
-		return f
+	if len(p.Arguments) > 0 && json.Unmarshal(p.Arguments, &args) != nil {
+		return f // it will be refused
 	}
 	if name := rel.InitAgentNameProperty; name != "" && json.Unmarshal(args[name], new(string)) == nil {
 		_ = json.Unmarshal(args[name], &f.title) // it was just found to be a string
@@ -288,10 +292,12 @@ func start(rel *agent.Relationship, p *agent.Prepare) first {
 			f.attachments = append(slices.Clone(p.Attachments), paths...)
 		}
 	}
-	switch content, mapped := args[rel.InitUserMessageProperty]; {
-	case mapped:
+	switch content := args[rel.InitUserMessageProperty]; {
+	case content != nil && rel.InitUserMessageProperty != "":
 		f.message = actor.Value{JSON: content}
-	case rel.InitUserMessageProperty == "" && args["message"] != nil:
+	case len(p.Message) > 0:
+		f.message = actor.Value{JSON: p.Message}
+	case args["message"] != nil:
 		f.message = actor.Value{JSON: args["message"]}
 	case len(args) > 0:
 		f.message = actor.Value{JSON: p.Arguments}

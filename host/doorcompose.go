@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,7 +47,8 @@ func (v *visit) compose(ctx context.Context, m *a2e.SpawnReq) error {
 	if err != nil {
 		return err
 	}
-	prepare := &agent.Prepare{Relationship: declared, Owner: actor.LaneA, Title: title, Arguments: m.Arguments, Key: v.env.ID}
+	key := cmp.Or(v.env.ID, v.h.Conn.NewInbox()) // a request without an id is one of its own
+	prepare := &agent.Prepare{Relationship: declared, Owner: actor.LaneA, Title: title, Arguments: m.Arguments, Key: key}
 	p, err := v.h.prepare(ctx, parent, prepare)
 	if err != nil {
 		return err

@@ -198,7 +198,7 @@ func (h *Host) tryHandler(ctx context.Context, handler Handler, s *State) (err e
 	pause := handlerPause
 	for try := 1; ; try++ {
 		s.commands, s.said = nil, nil
-		if err = callHandler(ctx, handler, s); err == nil || ctx.Err() != nil || try == handlerTries {
+		if err = h.callHandler(ctx, handler, s); err == nil || ctx.Err() != nil || try == handlerTries {
 			return err
 		}
 		h.Log.Warn().Err(err).Str("actor", string(s.Thread)).Int("try", try).Msg("a handler failed and will be tried again")
@@ -207,10 +207,11 @@ func (h *Host) tryHandler(ctx context.Context, handler Handler, s *State) (err e
 	}
 }
 
-func callHandler(ctx context.Context, handler Handler, s *State) (err error) {
+func (h *Host) callHandler(ctx context.Context, handler Handler, s *State) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+			h.Log.Error().Str("actor", string(s.Thread)).Interface("panic", r).Bytes("stack", debug.Stack()).Msg("a handler panicked")
+			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
 	return handler(ctx, s)

@@ -142,7 +142,7 @@ func (c *cell) step(t *agent.Thread) func(context.Context) agent.JobAnswer {
 		if shown != nil && shown.side.Handler != "" {
 			s, err := h.handle(ctx, shown.side.Handler, lineage, shown.raw, r)
 			if err != nil {
-				return agent.JobAnswer{Err: err.Error()}
+				return agent.JobAnswer{Err: err.Error(), Step: s} // what was done before the failure stands
 			}
 			return agent.JobAnswer{Step: s}
 		}

@@ -23,6 +23,7 @@ type Troupe struct {
 	Host   *host.Host // the one that runs
 
 	cfg  host.Config
+	conn *bus.Conn          // the host's
 	stop context.CancelFunc // nil while no host runs
 	done chan error
 }
@@ -54,8 +55,28 @@ func StartTroupe(t testing.TB, cfg host.Config) *Troupe {
 // StartHost starts the host again after StopHost, as the same member.
 func (tr *Troupe) StartHost(t testing.TB) {
 	t.Helper()
+	tr.conn = InProcess(t, tr.Server)
+	tr.stop, tr.done = tr.serve(t, tr.conn, tr.cfg.Member)
+	t.Cleanup(func() { tr.StopHost(t) }) // before its connection is closed
+}
+
+// JoinHost starts another host, which takes its share and stays until the test ends.
+func (tr *Troupe) JoinHost(t testing.TB, member string) {
+	t.Helper()
+	stop, done := tr.serve(t, InProcess(t, tr.Server), member)
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("the host %s ended with: %v", member, err)
+		}
+	})
+}
+
+// serve starts a host and returns once it is ready.
+func (tr *Troupe) serve(t testing.TB, conn *bus.Conn, member string) (stop context.CancelFunc, done chan error) {
+	t.Helper()
 	cfg := tr.cfg
-	cfg.Conn = InProcess(t, tr.Server)
+	cfg.Conn, cfg.Member = conn, member
 	st, err := store.New(store.Config{NC: cfg.Conn.NC, JS: cfg.Conn.JS, Sender: cfg.Conn, Names: cfg.Names})
 	if err != nil {
 		t.Fatalf("open the store: %v", err)
@@ -67,18 +88,19 @@ func (tr *Troupe) StartHost(t testing.TB) {
 	}
 	tr.Host = h
 	ctx, stop := context.WithCancel(context.Background())
-	tr.stop, tr.done = stop, make(chan error, 1)
-	go func() { tr.done <- h.Serve(ctx) }()
-	t.Cleanup(func() { tr.StopHost(t) }) // before its connection is closed
+	done = make(chan error, 1)
+	go func() { done <- h.Serve(ctx) }()
 	select {
 	case <-h.Ready():
-	case err := <-tr.done:
-		tr.stop = nil
+	case err := <-done:
 		stop()
 		t.Fatalf("the host ended before it was ready: %v", err)
 	case <-Context(t).Done():
+		stop()
+		<-done
 		t.Fatalf("the host was not ready within %v", patience)
 	}
+	return stop, done
 }
 
 // StopHost stops the host and returns when it has given its partitions back. Stopping again does nothing.
@@ -92,6 +114,19 @@ func (tr *Troupe) StopHost(t testing.TB) {
 	if err := <-tr.done; err != nil {
 		t.Errorf("the host ended with: %v", err)
 	}
+}
+
+// KillHost cuts the host off from the server without a word, and ends it: it gives nothing back, and what it had not
+// recorded is lost.
+func (tr *Troupe) KillHost(t testing.TB) {
+	t.Helper()
+	if tr.stop == nil {
+		return
+	}
+	tr.conn.Close()
+	tr.stop()
+	tr.stop = nil
+	<-tr.done // with the error that it has no server
 }
 
 // Ask sends a request as an agent and gives the answer.

@@ -127,8 +127,8 @@ func (s *stage) stored(stream, filter string) (n uint64) {
 	return n
 }
 
-// births counts the threads that were ever born, and entries those that the registry has.
-func (s *stage) births() uint64 { return s.stored(s.Names.JournalStream(), "troupe.journal.sub_*") }
+// births counts the records of all threads that were ever born, and entries the threads that the registry has.
+func (s *stage) births() uint64 { return s.stored(s.Names.JournalStream(), "troupe.journal.*") }
 
 func (s *stage) entries() uint64 {
 	return s.stored(subjects.KVStream(s.Names.RegistryBucket()), subjects.KVSubject(s.Names.RegistryBucket(), ">"))
