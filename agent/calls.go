@@ -92,15 +92,7 @@ func (x *turn) call(c *call, arguments actor.Value) error {
 		}
 		x.send(x.hostOf(), actor.LaneHost, KindSpawn, c.Key, &Spawn{Parent: r.ParentAgentID, Root: r.RootAgentID, Config: r.Agent})
 	case *a2e.DelegateReq:
-		task, err := EncodeTask(r.Task)
-		if err != nil {
-			return err
-		}
-		if err := x.opened(r.SubagentID); err != nil {
-			return err
-		}
-		c.Gives = r.SubagentID
-		x.send(actor.Address{ID: r.SubagentID}, actor.LaneQueue, KindDelegate, c.Key, &Delegate{Name: r.Task.Name, Task: task})
+		return x.delegateCall(c, r)
 	case *a2e.AwaitReq:
 		return x.awaitCall(c, r)
 	case *a2e.MessageReq:
@@ -119,6 +111,19 @@ func (x *turn) call(c *call, arguments actor.Value) error {
 	case *a2e.MergeReq:
 		x.send(x.hostOf(), actor.LaneHost, KindMerge, c.Key, &Merge{IDs: r.SubagentIDs, Strategy: r.Strategy})
 	}
+	return nil
+}
+
+func (x *turn) delegateCall(c *call, r *a2e.DelegateReq) error {
+	task, err := EncodeTask(r.Task)
+	if err != nil {
+		return err
+	}
+	if err := x.opened(r.SubagentID); err != nil {
+		return err
+	}
+	c.Gives = r.SubagentID
+	x.send(actor.Address{ID: r.SubagentID}, actor.LaneQueue, KindDelegate, c.Key, &Delegate{Name: r.Task.Name, Task: task})
 	return nil
 }
 

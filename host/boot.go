@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/agent"
@@ -52,9 +51,6 @@ func (h *Host) deferredOf(ctx context.Context, parent actor.ID, request string) 
 	return r.Rev, d, l, json.Unmarshal(r.Payload, &d)
 }
 
-// bootTime is how long a parent may take to boot a child.
-const bootTime = 10 * time.Second
-
 // Boot gives a request the values that it waits for, and has the parent create the child as it was asked to. The values
 // go to the child only, and stand in no message. A request can be used once; one that fails stays open. The Kinds are
 // those of Variables, subagent_env_required when a value is missing still (with a [MissingVariables]), schema_violation
@@ -94,32 +90,16 @@ func (h *Host) Boot(ctx context.Context, parent actor.ID, request string, values
 
 // askBoot asks the parent, which answers the same to each try of one request.
 func (h *Host) askBoot(ctx context.Context, l actor.Lineage, request string, p *agent.Prepare) (b Booted, err error) {
-	ctx, cancel := context.WithTimeout(ctx, bootTime)
-	defer cancel()
-	answers := make(chan []byte, 1)
-	inbox := h.Conn.NewInbox()
-	stop, err := h.Conn.Subscribe(inbox, func(_ string, data []byte) {
-		select {
-		case answers <- slices.Clone(data):
-		default:
+	data, err := h.relay(ctx, func(ctx context.Context, reply string) error {
+		env := actor.Envelope{
+			From: l.ID, Kind: agent.KindBoot, Asker: actor.Asker{Reply: reply}, Body: agent.Pack(p),
+			Key: actor.Key{ID: subjects.IdempotencyKey(l.ID, "variables", request), Digest: request},
 		}
+		_, err := h.Conn.Send(h.Names.Inbox(l.ID, actor.LaneQueue, l.ID), seal([]actor.Envelope{env})).Wait(ctx)
+		return err
 	})
 	if err != nil {
 		return b, err
-	}
-	defer stop()
-	env := actor.Envelope{
-		From: l.ID, Kind: agent.KindBoot, Asker: actor.Asker{Reply: inbox}, Body: agent.Pack(p),
-		Key: actor.Key{ID: subjects.IdempotencyKey(l.ID, "variables", request), Digest: request},
-	}
-	if _, err := h.Conn.Send(h.Names.Inbox(l.ID, actor.LaneQueue, l.ID), seal([]actor.Envelope{env})).Wait(ctx); err != nil {
-		return b, err
-	}
-	var data []byte
-	select {
-	case data = <-answers:
-	case <-ctx.Done():
-		return b, &actor.Error{ID: l.ID, Kind: actor.Unavailable, Err: errors.New("the parent did not answer in time")}
 	}
 	var told struct {
 		Code         actor.Kind `json:"code"`

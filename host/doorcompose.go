@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
@@ -55,7 +54,7 @@ func (v *visit) compose(ctx context.Context, m *a2e.SpawnReq) error {
 	}
 	spawn := &agent.Spawn{Config: p.Config, Composition: &p.Composition, Plan: p.Plan, Refusals: p.Refusals}
 	spawn.Composition.Relationship = nil // a caller outside declares none
-	resp, err := v.relay(ctx, m, spawn)
+	resp, err := v.spawned(ctx, m, spawn)
 	if err == nil {
 		err = v.grant(ctx, p, resp)
 	}
@@ -65,48 +64,28 @@ func (v *visit) compose(ctx context.Context, m *a2e.SpawnReq) error {
 	return err
 }
 
-// relay asks the host actor in the caller's place, for there is something to do before the caller is answered.
-func (v *visit) relay(ctx context.Context, m *a2e.SpawnReq, spawn *agent.Spawn) (*a2e.SpawnResp, error) {
-	ctx, cancel := context.WithTimeout(ctx, relayTime)
-	defer cancel()
-	answers := make(chan []byte, 1)
-	inbox := v.h.Conn.NewInbox()
-	stop, err := v.h.Conn.Subscribe(inbox, func(_ string, data []byte) {
-		select {
-		case answers <- slices.Clone(data):
-		default:
-		}
+// spawned asks the host actor in the caller's place, for there is something to do before the caller is answered.
+func (v *visit) spawned(ctx context.Context, m *a2e.SpawnReq, spawn *agent.Spawn) (*a2e.SpawnResp, error) {
+	data, err := v.h.relay(ctx, func(ctx context.Context, reply string) error {
+		one := *v
+		one.reply, one.asker.Reply = reply, reply
+		return one.toHost(ctx, agent.KindSpawn, m, spawn)
 	})
 	if err != nil {
 		return nil, err
 	}
-	defer stop()
-	one := *v
-	one.reply, one.asker.Reply = inbox, inbox
-	if err := one.toHost(ctx, agent.KindSpawn, m, spawn); err != nil {
+	msg, err := a2e.DecodeAnswer(data)
+	if err != nil {
 		return nil, err
 	}
-	select {
-	case data := <-answers:
-		msg, err := a2e.DecodeAnswer(data)
-		if err != nil {
-			return nil, err
-		}
-		if e, ok := msg.(*a2e.Error); ok {
-			return nil, e.Err()
-		}
-		resp, ok := msg.(*a2e.SpawnResp)
-		if !ok {
-			return nil, fmt.Errorf("a spawn was answered with %s", msg.Type())
-		}
-		return resp, nil
-	case <-ctx.Done():
-		return nil, &actor.Error{Kind: actor.Unavailable, Err: errors.New("the tree's host did not answer in time")}
+	switch m := msg.(type) {
+	case *a2e.SpawnResp:
+		return m, nil
+	case *a2e.Error:
+		return nil, m.Err()
 	}
+	return nil, fmt.Errorf("a spawn was answered with %s", msg.Type())
 }
-
-// relayTime is how long a tree's host may take to answer a spawn.
-const relayTime = 5 * time.Second
 
 // grant copies the scoped variables of what was spawned.
 func (v *visit) grant(ctx context.Context, p *agent.Prepared, resp *a2e.SpawnResp) error {
