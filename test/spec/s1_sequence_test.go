@@ -30,9 +30,9 @@ func TestS1SequenceTwoNotices(t *testing.T) {
 	s := stageOf(t, map[string]model.Model{"test/boss": boss}, worker, defined("boss", "test/boss", only(`{"agent":"worker"}`)))
 	id := s.instance("boss")
 	s.say(id, `"go"`)
-	got := s.hears(boss, id, 2)
+	s.hears(boss, id, 2)
 	s.settled(me)
-	got = s.hears(boss, id, 2)
+	got := s.hears(boss, id, 2)
 	for i, want := range []string{"one", "two"} {
 		if len(got) != 2 || !strings.HasSuffix(text(got[i]), "\n\n"+want) {
 			t.Fatalf("the parent was given the notices\n%s want two, the %d-th of %s", tellHistory(got), i+1, want)
