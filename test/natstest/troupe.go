@@ -1,7 +1,9 @@
 package natstest
 
 import (
+	"bytes"
 	"context"
+	"sync"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -23,6 +25,8 @@ type Troupe struct {
 	Host   *host.Host // the one that runs
 
 	cfg  host.Config
+	seal *store.Seal
+	logs logs
 	conn *bus.Conn          // the host's
 	stop context.CancelFunc // nil while no host runs
 	done chan error
@@ -30,6 +34,12 @@ type Troupe struct {
 
 // StartTroupe starts a host as cfg says; the fields that wire it together are filled in here.
 func StartTroupe(t testing.TB, cfg host.Config) *Troupe {
+	t.Helper()
+	return StartSealed(t, cfg, nil)
+}
+
+// StartSealed is StartTroupe with a seal for the scoped variables.
+func StartSealed(t testing.TB, cfg host.Config, seal *store.Seal) *Troupe {
 	t.Helper()
 	names, err := subjects.New("")
 	if err != nil {
@@ -41,15 +51,37 @@ func StartTroupe(t testing.TB, cfg host.Config) *Troupe {
 	if err != nil {
 		t.Fatalf("lay the namespace out: %v", err)
 	}
-	st, err := store.New(store.Config{NC: conn.NC, JS: conn.JS, Sender: conn, Names: names})
+	st, err := store.New(store.Config{NC: conn.NC, JS: conn.JS, Sender: conn, Names: names, Seal: seal})
 	if err != nil {
 		t.Fatalf("open the store: %v", err)
 	}
+	tr := &Troupe{Server: srv, Conn: conn, Store: st, Names: names, seal: seal}
 	cfg.Names, cfg.Partitions, cfg.Member, cfg.Version = names, layout.Partitions, srv.Member(), "0.1.0"
-	cfg.Log = zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
-	tr := &Troupe{Server: srv, Conn: conn, Store: st, Names: names, cfg: cfg}
+	warnings := &zerolog.FilteredLevelWriter{Writer: zerolog.LevelWriterAdapter{Writer: zerolog.NewTestWriter(t)}, Level: zerolog.WarnLevel}
+	cfg.Log = zerolog.New(zerolog.MultiLevelWriter(warnings, &tr.logs))
+	tr.cfg = cfg
 	tr.StartHost(t)
 	return tr
+}
+
+// logs keeps what was logged.
+type logs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// Logs is all that the hosts have logged so far, at every level.
+func (tr *Troupe) Logs() string {
+	tr.logs.mu.Lock()
+	defer tr.logs.mu.Unlock()
+	return tr.logs.text.String()
 }
 
 // StartHost starts the host again after StopHost, as the same member.
@@ -77,7 +109,7 @@ func (tr *Troupe) serve(t testing.TB, conn *bus.Conn, member string) (stop conte
 	t.Helper()
 	cfg := tr.cfg
 	cfg.Conn, cfg.Member = conn, member
-	st, err := store.New(store.Config{NC: cfg.Conn.NC, JS: cfg.Conn.JS, Sender: cfg.Conn, Names: cfg.Names})
+	st, err := store.New(store.Config{NC: cfg.Conn.NC, JS: cfg.Conn.JS, Sender: cfg.Conn, Names: cfg.Names, Seal: tr.seal})
 	if err != nil {
 		t.Fatalf("open the store: %v", err)
 	}

@@ -1,6 +1,8 @@
 // Package spec tests, over a real connection, that a running host does what the Subagents Capability
-// Specification of A2E says, and what docs and decisions say where that is silent. A test TestS0_<n>_…
-// belongs to decision n; a test TestCase<n>_… is a sequence of events that broke systems like ours.
+// Specification of A2E (S0) and the Subagents page of Standard Agents (S1) say, and what docs and decisions say
+// where these are silent. A test TestS0_<n>_… or TestS1Decision<n>_… belongs to decision n, a test
+// TestS1_<clause>_… to a clause, which it quotes; a test TestCase<n>_… or TestS1Sequence… is a sequence of
+// events that broke systems like ours.
 package spec
 
 import (

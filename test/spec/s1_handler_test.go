@@ -195,6 +195,7 @@ func TestS1Decision20_Once(t *testing.T) {
 	s.rests(id, 1, agent.StatusIdle)
 	c := string(s.child(id).SubagentID)
 	s.rests(c, 1, agent.StatusIdle)
+	natstest.Await(t, "a note and an end in the mail", func() bool { return s.mails(me, id) >= 2 })
 	s.settled(me)
 	mu.Lock()
 	defer mu.Unlock()

@@ -32,7 +32,7 @@ func TestS1SequenceTwoNotices(t *testing.T) {
 	s.say(id, `"go"`)
 	s.hears(boss, id, 2)
 	s.settled(me)
-	got := s.hears(boss, id, 2)
+	got := s.hears(boss, id, 2) // and no third
 	for i, want := range []string{"one", "two"} {
 		if len(got) != 2 || !strings.HasSuffix(text(got[i]), "\n\n"+want) {
 			t.Fatalf("the parent was given the notices\n%s want two, the %d-th of %s", tellHistory(got), i+1, want)
@@ -240,6 +240,9 @@ func TestS1SequenceOtherHost(t *testing.T) {
 		if c := s.child(id); c.Session != 1 || c.Status != agent.StatusIdle {
 			t.Errorf("the child of %s is %+v", id, c)
 		}
+	}
+	for _, id := range ids {
+		natstest.Await(t, "a completion in the mail", func() bool { return s.mails(me, id) > 0 })
 	}
 	s.settled(me)
 	for _, id := range ids {
