@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupehq/troupe/host"
 	"github.com/troupehq/troupe/model"
+	"github.com/troupehq/troupe/test/natstest"
 )
 
 // task is a delegate request with a script.
@@ -88,6 +89,7 @@ func TestS0_5_OneTick(t *testing.T) {
 			t.Errorf("%d of 20 delegates to one subagent were accepted, want exactly 1", accepted)
 		}
 		s.await(me, id).is("status", `"COMPLETED"`)
+		natstest.Await(t, "the completion of the one accepted task", func() bool { return s.mails(me, id) > 0 })
 		s.settled(me)
 		if n := s.mails(me, id); n != 1 {
 			t.Errorf("the one accepted task has %d completions in the mail, want 1", n)

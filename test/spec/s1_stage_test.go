@@ -180,7 +180,7 @@ func (s *stage) session(id string, n uint64, content string) []answer {
 	s.t.Helper()
 	s.say(id, content)
 	s.rests(id, n, agent.StatusIdle)
-	got := s.await(me, id)
+	got := s.mail(me, id, fmt.Sprint(n)) // what children say may have opened the next session already
 	got.is("status", `"COMPLETED"`)
 	return got.list("result.results")
 }
