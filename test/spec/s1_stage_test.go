@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/agent"
 	"github.com/troupehq/troupe/host"
 	"github.com/troupehq/troupe/model"
@@ -180,6 +181,8 @@ func (s *stage) session(id string, n uint64, content string) []answer {
 	s.t.Helper()
 	s.say(id, content)
 	s.rests(id, n, agent.StatusIdle)
+	subject := s.Names.Mail(me, actor.ID(id), fmt.Sprint(n))
+	natstest.Await(s.t, "the mail of session "+fmt.Sprint(n), func() bool { return s.stored(s.Names.MailStream(), subject) == 1 })
 	got := s.mail(me, id, fmt.Sprint(n)) // what children say may have opened the next session already
 	got.is("status", `"COMPLETED"`)
 	return got.list("result.results")
