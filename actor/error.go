@@ -25,6 +25,7 @@ const (
 	RuntimeError     Kind = "runtime_error"     // the runtime, a model or a tool failed
 	TooLarge         Kind = "too_large"         // larger than the server's or the runtime's limit
 	Unavailable      Kind = "unavailable"       // no host or no server answered
+	NewerVersion     Kind = "newer_version"     // a newer program wrote it; this one would lose a part of it
 
 	AtCapacity  Kind = "max_instances"         // the relationship has as many instances as it may
 	EnvRequired Kind = "subagent_env_required" // scoped variables that the agent requires are missing

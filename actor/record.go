@@ -1,6 +1,9 @@
 package actor
 
-// RecordVersion is written into every record; a reader refuses a newer one.
+import "strconv"
+
+// RecordVersion is written into every record; a reader refuses a newer one. It stays what it is while records only get
+// new fields, which the rules beside agent.Pack are for; it grows with a change that an older program must not read.
 const RecordVersion = 1
 
 // A Record is one message in an actor's journal: the whole small current state, what was added to
@@ -99,6 +102,15 @@ type Effect struct {
 	Session uint64 // of an envelope: the sender's session
 	Asker   Asker  // of an envelope
 	Body    []byte
+}
+
+// String is the kind in a word, for people.
+func (k EffectKind) String() string {
+	names := [...]string{"none", "birth", "registry", "notice", "answer", "send", "mail", "reply", "event", "dead"}
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return "effect " + strconv.Itoa(int(k))
 }
 
 // Stage is 1, 2 or 3.

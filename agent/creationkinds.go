@@ -41,10 +41,10 @@ type Prepare struct {
 	Owner        actor.Lane
 	Title        string
 	Arguments    []byte
-	Message      []byte // JSON, that the call has beside the arguments; or nothing
 	Attachments  []string
 	Key          string   // of the call
 	Extra        actor.ID // whose scoped variables count besides, or ""
+	Message      []byte   // JSON, that the call has beside the arguments; or nothing
 }
 
 // A Prepared is what was found. Refusals are in the order in which they count.

@@ -108,7 +108,7 @@ func taking[B any](x *turn, f func(*B)) error {
 
 // refuse puts an envelope that can't be understood into the dead letters.
 func (x *turn) refuse(err error) {
-	x.effect(actor.Effect{Kind: actor.EffectDead, To: x.self(), Name: err.Error(), Body: x.env.Body})
+	x.effect(DeadEffect(x.self(), err.Error(), x.env))
 }
 
 func (x *turn) self() actor.Address { return actor.Address{ID: x.head.Lineage.ID} }

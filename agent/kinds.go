@@ -1,12 +1,6 @@
 package agent
 
 import (
-	"bytes"
-	"fmt"
-	"sync"
-
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
 )
@@ -37,6 +31,9 @@ const (
 	KindNotice    = "notice"    // [Notice], from a thread
 	KindStopped   = "stopped"   // [Stopped], from a thread
 )
+
+// KindBundle is an envelope that holds several others, which belong together in one inbox message: a list of them.
+const KindBundle = "bundle"
 
 // The kinds of job that a thread or host asks for.
 const (
@@ -182,9 +179,9 @@ type Spawn struct {
 	// Of an instance of an agent. Plan is what is spawned with it. Refusals are what the sender's checks found,
 	// of which the first counts unless a check of the host's fails before.
 	Composition *Composition
-	Snapshot    string // of the parent's memory space, for a child that begins with one
 	Plan        []Planned
 	Refusals    []Refusal
+	Snapshot    string // of the parent's memory space, for a child that begins with one
 }
 
 // A Target asks the host to cancel or terminate a thread and everything below it.
@@ -205,29 +202,4 @@ type Stored struct {
 	Digest  string
 	IsError bool
 	JSON    []byte
-}
-
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-// Pack encodes a body. It panics on a type that can't be encoded, which is a mistake of the program.
-func Pack(v any) []byte {
-	b := buffers.Get().(*bytes.Buffer)
-	defer buffers.Put(b)
-	b.Reset()
-	e := msgpack.GetEncoder()
-	defer msgpack.PutEncoder(e)
-	e.Reset(b)
-	e.UseArrayEncodedStructs(true) // records are many and names are half of them
-	if err := e.Encode(v); err != nil {
-		panic(fmt.Sprintf("agent: pack %T: %v", v, err))
-	}
-	return bytes.Clone(b.Bytes())
-}
-
-// Unpack decodes what Pack wrote.
-func Unpack(data []byte, v any) error {
-	if err := msgpack.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("unpack %T: %w", v, err)
-	}
-	return nil
 }

@@ -56,7 +56,7 @@ func (x *turn) message(m *Message) {
 	}
 	if h.Terminated {
 		if x.env.Asker.IsZero() {
-			x.effect(actor.Effect{Kind: actor.EffectDead, To: x.self(), Name: string(actor.ThreadTerminated), Body: m.Content.JSON})
+			x.effect(DeadEffect(x.self(), string(actor.ThreadTerminated), x.env))
 		}
 		x.reply(&a2e.MessageResp{Envelope: x.around()}, false)
 		return

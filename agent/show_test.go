@@ -136,7 +136,13 @@ func effectText(t *Thread, e *actor.Effect) string {
 	case actor.EffectEvent:
 		return fmt.Sprintf("event %s %s", e.Name, e.Body)
 	case actor.EffectDead:
-		return fmt.Sprintf("dead letter of %s: %s: %s", e.To, e.Name, e.Body)
+		var env actor.Envelope
+		must(Unpack(e.Body, &env))
+		var m Message
+		if env.Kind == KindMessage && Unpack(env.Body, &m) == nil {
+			env.Body = m.Content.JSON
+		}
+		return fmt.Sprintf("dead letter of %s: %s: %s", e.To, e.Name, env.Body)
 	}
 	return fmt.Sprintf("%+v", *e)
 }

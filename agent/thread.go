@@ -15,8 +15,8 @@ type Birth struct {
 	CreatedAt int64  // microseconds since 1970
 	Config    a2e.SubagentConfig
 
-	Snapshot    string       // that its memory space begins as
 	Composition *Composition // nil: what Config says is all
+	Snapshot    string       // that its memory space begins as
 }
 
 // A Thread is the state machine of one subagent. It implements [actor.Machine].

@@ -51,8 +51,8 @@ func (c *cell) bounced(e *actor.Envelope) *write {
 		return nil
 	}
 	h.event(c.addr.ID, c.addr.ID, "dead_letter", actor.EnvelopeID{}, deadContent(why.Error()))
-	subject := h.Names.Inbox(c.addr.ID, e.Lane, e.From)
-	return &write{try: func() actor.Ack { return h.deadLetter(c.addr.ID, why.Error(), subject, e.Body) }}
+	effect := agent.DeadEffect(c.addr, why.Error(), e)
+	return &write{try: func() actor.Ack { return h.dead(&effect) }}
 }
 
 // instead sends an envelope in the name of the thread that does not exist.

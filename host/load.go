@@ -137,14 +137,11 @@ func (c *cell) restoreThread(ctx context.Context, last *actor.Record, seq uint64
 }
 
 func decodeRecord(m store.Message) (*actor.Record, error) {
-	var r actor.Record
-	if err := agent.Unpack(m.Data, &r); err != nil {
+	r, err := agent.UnpackRecord(m.Data)
+	if err != nil {
 		return nil, fmt.Errorf("record %d: %w", m.Seq, err)
 	}
-	if r.V > actor.RecordVersion {
-		return nil, fmt.Errorf("record %d has version %d; this program reads up to %d", m.Seq, r.V, actor.RecordVersion)
-	}
-	return &r, nil
+	return r, nil
 }
 
 // resume starts again what the actor waits for.

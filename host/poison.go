@@ -81,9 +81,9 @@ func (c *cell) deadLetter(in actor.Input, why string) actor.Turn {
 	}
 	for i := range in.Batch {
 		e := &in.Batch[i]
-		dead := actor.Effect{Kind: actor.EffectDead, To: c.addr, Name: why, Body: e.Body}
+		dead := agent.DeadEffect(c.addr, why, e)
 		if len(dead.Body) > actor.MaxInline/len(in.Batch) {
-			dead.Body = nil
+			dead.Body, dead.Lane = nil, ""
 		}
 		turn.Effects = append(turn.Effects, dead)
 		err := &actor.Error{ID: c.addr.ID, Kind: c.poison.kind, Err: errors.New(why)}

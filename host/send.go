@@ -132,6 +132,10 @@ func (c *cell) births() []write {
 					there, err = c.p.h.Store.Registry.Get(c.p.ctx, l.Root(), l.Parent(), l.ID)
 					seq = there.Rev
 				}
+				if errors.Is(err, actor.NotFound) { // and removed since, for it had been terminated for long
+					e.Body = nil
+					return nil
+				}
 				b.record.Rev = seq
 				e.Body = agent.Pack(&b.record) // facts writes this
 				return err
@@ -170,6 +174,9 @@ func (c *cell) facts() []write {
 	for r, e := range c.effects() {
 		switch e.Kind {
 		case actor.EffectBirth:
+			if e.Body == nil {
+				continue
+			}
 			writes = append(writes, write{
 				try: func() actor.Ack { return c.p.h.Store.Journal.Append(e.To, 0, e.Body) },
 				done: func(seq uint64, err error) error {
@@ -295,7 +302,7 @@ func (c *cell) messages() [][]write {
 				c.p.h.reply(e.Name, e.Body)
 			}
 		case actor.EffectDead:
-			rounds[0] = append(rounds[0], write{try: func() actor.Ack { return c.p.h.deadLetter(e.To.ID, e.Name, "", e.Body) }})
+			rounds[0] = append(rounds[0], write{try: func() actor.Ack { return c.p.h.dead(e) }})
 		}
 	}
 	for _, to := range order {
@@ -372,6 +379,15 @@ func (h *Host) event(root, id actor.ID, name string, at actor.EnvelopeID, conten
 	if err != nil {
 		h.Log.Debug().Err(err).Str("event", name).Msg("an event was not sent")
 	}
+}
+
+// dead keeps an envelope as it came, with the subject that it came by.
+func (h *Host) dead(e *actor.Effect) actor.Ack {
+	from, data, ok := agent.Sent(e.Lane, e.Body)
+	if !ok || e.Lane == "" {
+		return h.deadLetter(e.To.ID, e.Name, "", e.Body)
+	}
+	return h.deadLetter(e.To.ID, e.Name, h.Names.Inbox(e.To.ID, e.Lane, from), data)
 }
 
 func (h *Host) deadLetter(id actor.ID, why, subject string, data []byte) actor.Ack {

@@ -203,7 +203,7 @@ func effectText(e *actor.Effect) string {
 	case actor.EffectEvent:
 		return fmt.Sprintf("event %s of %s %s", e.Name, e.To, e.Body)
 	case actor.EffectDead:
-		return fmt.Sprintf("dead letter of %s: %s: %s", e.To, e.Name, e.Body)
+		return fmt.Sprintf("dead letter of %s: %s: %s", e.To, e.Name, unpacked[actor.Envelope](e.Body).Body)
 	}
 	return fmt.Sprintf("%+v", *e)
 }

@@ -168,7 +168,7 @@ func (t *Tree) Decide(in actor.Input) actor.Turn {
 	for i := range in.Batch {
 		x.env = &in.Batch[i]
 		if err := x.take(); err != nil {
-			x.effect(actor.Effect{Kind: actor.EffectDead, To: actor.Address{ID: t.head.Root, Host: true}, Name: err.Error(), Body: x.env.Body})
+			x.effect(agent.DeadEffect(actor.Address{ID: t.head.Root, Host: true}, err.Error(), x.env))
 		}
 	}
 	x.env = nil

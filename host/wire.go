@@ -10,9 +10,6 @@ import (
 	"github.com/troupehq/troupe/bus"
 )
 
-// kindBundle is an envelope that holds several others, which belong together in one inbox message.
-const kindBundle = "bundle"
-
 // maxType is how many bytes the type of a message may have.
 const maxType = 1024
 
@@ -27,7 +24,7 @@ func open(d bus.Delivery) ([]actor.Envelope, error) {
 		return nil, err
 	}
 	envs := []actor.Envelope{env}
-	if env.Kind == kindBundle {
+	if env.Kind == agent.KindBundle {
 		envs = nil
 		if err := agent.Unpack(env.Body, &envs); err != nil {
 			return nil, err
@@ -69,5 +66,5 @@ func seal(envs []actor.Envelope) []byte {
 	if len(envs) == 1 {
 		return agent.Pack(&envs[0])
 	}
-	return agent.Pack(&actor.Envelope{Kind: kindBundle, Body: agent.Pack(envs)})
+	return agent.Pack(&actor.Envelope{Kind: agent.KindBundle, Body: agent.Pack(envs)})
 }

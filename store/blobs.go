@@ -21,6 +21,9 @@ const (
 
 	chunkBytes     = 128 << 10
 	chunksInFlight = 32
+
+	// BlobGrace is for how long a blob is kept that nothing names: who stores one names it only then.
+	BlobGrace = 24 * time.Hour
 )
 
 // Blobs holds large values by the digest of their content. They are objects of a NATS object store
@@ -30,10 +33,11 @@ const (
 type Blobs struct {
 	log    stream
 	bucket string
+	now    func() time.Time
 }
 
-func newBlobs(l *link, bucket string) *Blobs {
-	return &Blobs{log: stream{l, "OBJ_" + bucket}, bucket: bucket}
+func newBlobs(l *link, bucket string, now func() time.Time) *Blobs {
+	return &Blobs{log: stream{l, "OBJ_" + bucket}, bucket: bucket, now: now}
 }
 
 // The subjects of an object store, as every NATS client spells them.
@@ -42,8 +46,9 @@ func (b *Blobs) metaSubject(name string) string {
 	return "$O." + b.bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
 }
 
-// Put stores data, of at most [MaxBlobBytes], and returns once it is stored. What is stored already
-// is not sent again; of two that put the same content at the same time one takes back its chunks.
+// Put stores data, of at most [MaxBlobBytes], and returns once it is stored; then it is kept for at least half of
+// [BlobGrace], named or not. What is stored already is not sent again; of two that put the same content at the same time
+// one takes back its chunks.
 func (b *Blobs) Put(ctx context.Context, data []byte) (Ref, error) {
 	const op = "store.Blobs.Put"
 	if len(data) > MaxBlobBytes {
@@ -64,13 +69,20 @@ func (b *Blobs) Put(ctx context.Context, data []byte) (Ref, error) {
 func (b *Blobs) put(ctx context.Context, ref Ref, data []byte) error {
 	sent := "" // the id of our chunks
 	for {
-		info, rev, err := b.info(ctx, ref.Name)
+		info, m, err := b.info(ctx, ref.Name)
 		switch {
 		case err == nil && info.Digest == ref.Digest && info.Size == ref.Size:
 			if sent != "" {
 				b.takeBack(ctx, sent)
+				sent = ""
 			}
-			return nil
+			if b.now().Sub(m.Time) < BlobGrace/2 {
+				return nil
+			}
+			if err := b.announce(ctx, ref, info.NUID, m.Seq); !conflict(err) { // so that it is young again
+				return err
+			}
+			continue
 		case err != nil && !errors.Is(err, errNoMessage):
 			return err
 		}
@@ -81,24 +93,24 @@ func (b *Blobs) put(ctx context.Context, ref Ref, data []byte) error {
 				return err
 			}
 		}
-		if err := b.announce(ctx, ref, sent, rev); !conflict(err) {
+		if err := b.announce(ctx, ref, sent, m.Seq); !conflict(err) {
 			return err
 		}
 		pause(ctx, retryPause)
 	}
 }
 
-// info reads what the store says of an object, and the revision that an announcement must expect.
-func (b *Blobs) info(ctx context.Context, name string) (jetstream.ObjectInfo, uint64, error) {
+// info reads what the store says of an object, with the message that says so: an announcement must expect its sequence.
+func (b *Blobs) info(ctx context.Context, name string) (jetstream.ObjectInfo, stored, error) {
 	var info jetstream.ObjectInfo
 	m, err := b.log.get(ctx, query{Last: b.metaSubject(name)})
 	if err != nil {
-		return info, 0, err
+		return info, m, err
 	}
 	if err := json.Unmarshal(m.Data, &info); err != nil || info.Deleted {
-		return jetstream.ObjectInfo{}, m.Seq, errNoMessage
+		return jetstream.ObjectInfo{}, m, errNoMessage
 	}
-	return info, m.Seq, nil
+	return info, m, nil
 }
 
 // find gives the Ref of a blob that is stored under a name.

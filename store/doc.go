@@ -36,7 +36,7 @@
 // Who changes one reads it from the leader and replaces it by compare-and-set, again and again while
 // others come first, at most 64 times; then the Kind is Conflict. So a reader sees all of a change or
 // nothing of it. An entry has at most 512 KiB; what is large stands in [Blobs], and is stored before
-// the entry that names it. Nothing removes blobs yet.
+// the entry that names it. [Store.Mark] and [Store.Sweep] remove the blobs that nothing names any more.
 //
 // # Deadlines
 //

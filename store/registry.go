@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/subjects"
@@ -40,6 +41,45 @@ func (r *Registry) Get(ctx context.Context, root, parent, child actor.ID) (Entry
 	}
 	e.Data = m.Data
 	return e, nil
+}
+
+// Remove takes an entry away whose present revision is rev. A mark stays in its place, so that nobody can make one for
+// the same child; Forget removes it. Conflict means that the entry has another revision.
+func (r *Registry) Remove(root, parent, child actor.ID, rev uint64) actor.Ack {
+	header := expect(rev)
+	header.Set(operationHeader, operationDelete)
+	return r.kv.put("store.Registry.Remove", child, subjects.RegistryKey(root, parent, child), nil, header)
+}
+
+// Forget removes the mark that Remove has left, which has the revision rev. An entry that was put since stays.
+func (r *Registry) Forget(ctx context.Context, root, parent, child actor.ID, rev uint64) error {
+	ctx, cancel := within(ctx, callDeadline)
+	defer cancel()
+	key := r.kv.subject(subjects.RegistryKey(root, parent, child))
+	return fault("store.Registry.Forget", child, r.kv.purge(ctx, purge{Filter: key, Below: rev + 1}))
+}
+
+// Each calls fn with every entry of the namespace, one at a time, in the order of their last write, and stops at fn's
+// error, which it returns as it is. An entry that is written meanwhile comes again. removed says when an entry was taken
+// away; then it has no data. Without a deadline in ctx it takes as long as it takes.
+func (r *Registry) Each(ctx context.Context, fn func(e Entry, removed time.Time) error) error {
+	var stop error
+	err := r.kv.scan(ctx, scan{r.kv.subject(">"), 1, everything, smallMessages}, func(m stored) error {
+		e, ok := r.entry(m)
+		if !ok {
+			return nil
+		}
+		var removed time.Time
+		if m.deleted() {
+			removed = m.Time
+		}
+		stop = fn(e, removed)
+		return stop
+	})
+	if stop != nil {
+		return stop
+	}
+	return fault("store.Registry.Each", "", err)
 }
 
 // Tree lists the entries of a whole tree, in the order of their last write. Everything that was

@@ -69,7 +69,9 @@ type Store struct {
 	Members  *Members
 	IDs      *IDs
 
-	leases bucket
+	leases       bucket
+	timers, mail stream
+	names        subjects.Names
 }
 
 // New binds to the streams of a namespace. It asks the server nothing: a stream that does not exist
@@ -88,12 +90,15 @@ func New(c Config) (*Store, error) {
 	s := &Store{
 		Journal:  &Journal{log: stream{link, c.Names.JournalStream()}, names: c.Names},
 		Registry: &Registry{kv: kv(c.Names.RegistryBucket())},
-		Blobs:    newBlobs(link, c.Names.BlobsBucket()),
+		Blobs:    newBlobs(link, c.Names.BlobsBucket(), c.Now),
 		Agents:   &Agents{kv: kv(c.Names.AgentsBucket())},
 		Keys:     &Keys{kv: kv(c.Names.KeysBucket())},
 		Leases:   &Leases{kv: kv(c.Names.LeasesBucket())},
 		Members:  &Members{kv: kv(c.Names.MembersBucket())},
 		leases:   kv(c.Names.LeasesBucket()),
+		timers:   stream{link, c.Names.TimerStream()},
+		mail:     stream{link, c.Names.MailStream()},
+		names:    c.Names,
 	}
 	s.Files = &Files{kv: kv(c.Names.FilesBucket()), blobs: s.Blobs, now: c.Now}
 	s.Memory = &Memory{kv: kv(c.Names.MemoryBucket()), blobs: s.Blobs}

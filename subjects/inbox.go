@@ -109,6 +109,9 @@ func (n Names) ParseTimer(subject string) (id actor.ID, name string, err error) 
 	return n.parseNamed("subjects.ParseTimer", "timer.", subject)
 }
 
+// TimersOf matches the schedules of one actor.
+func (n Names) TimersOf(id actor.ID) string { return join(n.prefix, "timer.", string(id)) + ".*" }
+
 // Fired is the target of a schedule: "<ns>.fired.<id>.<name>". The inbox stream sources it.
 func (n Names) Fired(id actor.ID, name string) string {
 	return join(n.prefix, "fired.", string(id), name)

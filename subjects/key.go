@@ -84,6 +84,9 @@ func ParseMemberKey(key string) (string, error) {
 // RequestKey is the key of a request for variables: "<parent>.<id>".
 func RequestKey(parent actor.ID, id string) string { return join("", "", string(parent), id) }
 
+// RequestsOf matches the keys of all requests of one parent.
+func RequestsOf(parent actor.ID) string { return EncodeToken(string(parent)) + ".*" }
+
 // ParseRequestKey is the inverse of RequestKey.
 func ParseRequestKey(key string) (parent actor.ID, id string, err error) {
 	const op = "subjects.ParseRequestKey"

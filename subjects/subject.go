@@ -90,6 +90,9 @@ func (n Names) ParseMail(subject string) (agent, from actor.ID, session string, 
 // MailAgent matches all mail of one agent.
 func (n Names) MailAgent(agent actor.ID) string { return join(n.prefix, "mail.", string(agent)) + ".>" }
 
+// MailFrom matches the mail that one thread has left, whoever it is for.
+func (n Names) MailFrom(from actor.ID) string { return join(n.prefix, "mail.*.", string(from)) + ".*" }
+
 // MailFilter is what the mail stream listens to.
 func (n Names) MailFilter() string { return n.prefix + "mail.*.*.*" }
 

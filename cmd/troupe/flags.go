@@ -98,6 +98,14 @@ func (a *app) asking(cmd *cobra.Command, timeout time.Duration) *cobra.Command {
 	return cmd
 }
 
+// operating adds the flags of a command for who runs a troupe. It is no agent's.
+func (a *app) operating(cmd *cobra.Command, timeout time.Duration) *cobra.Command {
+	a.where(cmd, "URL of the NATS server (default $NATS_URL, else nats://127.0.0.1:4222)")
+	a.printing(cmd)
+	cmd.Flags().Duration("timeout", timeout, "how long to wait, 0 for as long as it takes")
+	return cmd
+}
+
 // metadata reads KEY=JSON pairs.
 func metadata(pairs []string) (map[string]json.RawMessage, error) {
 	all := map[string]json.RawMessage{}

@@ -81,6 +81,7 @@ func (a *app) root() *cobra.Command {
 		&cobra.Group{ID: "work", Title: "Give work:"},
 		&cobra.Group{ID: "look", Title: "Look:"},
 		&cobra.Group{ID: "stop", Title: "Stop:"},
+		&cobra.Group{ID: "operate", Title: "Operate:"},
 	)
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
@@ -95,6 +96,7 @@ func (a *app) root() *cobra.Command {
 	add("work", a.spawnCommand(), a.delegateCommand(), a.awaitCommand(), a.sendCommand(), a.mergeCommand(), a.chatCommand(), a.answerCommand())
 	add("look", a.lsCommand(), a.treeCommand(), a.showCommand(), a.inboxCommand())
 	add("stop", a.cancelCommand(), a.terminateCommand())
+	add("operate", a.membersCommand(), a.dlqCommand(), a.gcCommand())
 	root.AddCommand(a.benchCommand(), a.versionCommand())
 	return root
 }

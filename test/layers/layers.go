@@ -24,6 +24,7 @@ var Floors = map[string]int{
 	"tool":       2,
 	"host":       3,
 	"client":     3,
+	"sweep":      3,
 	"gateway":    4,
 	"cmd/troupe": 5,
 	"test":       6, // importable from tests only

@@ -41,11 +41,21 @@ func StartTroupe(t testing.TB, cfg host.Config) *Troupe {
 // StartSealed is StartTroupe with a seal for the scoped variables.
 func StartSealed(t testing.TB, cfg host.Config, seal *store.Seal) *Troupe {
 	t.Helper()
+	return startTroupe(t, Start(t), cfg, seal)
+}
+
+// OpenTroupe is StartTroupe on a store directory that is there.
+func OpenTroupe(t testing.TB, dir string, cfg host.Config) *Troupe {
+	t.Helper()
+	return startTroupe(t, start(t, bus.ServerConfig{Store: dir, Listen: "127.0.0.1:0"}), cfg, nil)
+}
+
+func startTroupe(t testing.TB, srv *Server, cfg host.Config, seal *store.Seal) *Troupe {
+	t.Helper()
 	names, err := subjects.New("")
 	if err != nil {
 		t.Fatalf("names: %v", err)
 	}
-	srv := Start(t)
 	conn := InProcess(t, srv)
 	layout, err := conn.Ensure(Context(t), bus.Layout{Names: names})
 	if err != nil {

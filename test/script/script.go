@@ -22,6 +22,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the scripts under testdata expect")
 
+// Updating reports whether the tests were run with -update.
+func Updating() bool { return *update }
+
 // A block of a script is some comments, what is put in, a line "----", and what came out. A blank
 // line ends it.
 type block struct {
