@@ -5,7 +5,7 @@ import (
 	"github.com/troupehq/troupe/store"
 )
 
-// A table is all threads of a namespace, as small as can be: about 200 bytes each.
+// A table is all threads of a namespace, as small as can be: some 200 bytes each.
 type table struct {
 	rows  []row
 	at    map[actor.ID]int32    // where a thread's row is

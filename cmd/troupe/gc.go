@@ -84,15 +84,21 @@ func (a *app) gc(ctx context.Context, g *gcFlags) error {
 		cfg.Archive = sweep.Dir(g.archive)
 	}
 	var removed []sweep.Removed
-	if g.dry { // to be listed
+	var printed error
+	switch {
+	case g.dry && a.json():
 		cfg.Removed = func(r sweep.Removed) { removed = append(removed, r) }
+	case g.dry:
+		cfg.Removed = func(r sweep.Removed) {
+			printed = errors.Join(printed, a.say("%s  terminated %s ago, below %s", r.ID, age(time.Since(r.UpdatedAt)), clean(string(r.Parent))))
+		}
 	}
 	s, err := sweep.New(cfg)
 	if err != nil {
 		return err
 	}
 	report, err := s.Run(ctx)
-	return errors.Join(err, a.showGC(g, report, removed))
+	return errors.Join(err, printed, a.showGC(g, report, removed))
 }
 
 func (a *app) showGC(g *gcFlags, r sweep.Report, removed []sweep.Removed) error {
@@ -106,15 +112,6 @@ func (a *app) showGC(g *gcFlags, r sweep.Report, removed []sweep.Removed) error 
 	verb := "removed"
 	if g.dry {
 		verb = "would remove"
-		rows := [][]string{{"ID", "PARENT", "ROOT", "TERMINATED"}}
-		for _, one := range removed {
-			rows = append(rows, []string{string(one.ID), clean(string(one.Parent)), clean(string(one.Root)), age(time.Since(one.UpdatedAt)) + " ago"})
-		}
-		if len(removed) > 0 {
-			if err := a.table(rows); err != nil {
-				return err
-			}
-		}
 	}
 	if err := a.say("%s %d subagents, %d blobs of %d bytes, %d marks of earlier runs", verb, r.Threads, r.Swept.Blobs, r.Swept.Bytes, r.Marks); err != nil {
 		return err
