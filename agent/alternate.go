@@ -15,9 +15,12 @@ func (x *turn) prompt(side actor.Lane, content []byte) {
 	if side == actor.LaneB && x.def.SideB == nil {
 		return // it is in the history; nobody of this thread acts on it
 	}
+	if c.Unseen[0]+c.Unseen[1] == 0 {
+		c.Next = Opener{ID: x.env.From, Session: x.env.Session}
+	}
 	c.Unseen[index(side)]++
-	if !x.head.Open {
-		c.Reply = clipValue(content)
+	if s := x.def.side(side); s != nil && s.Human && content != nil {
+		c.Question = clipValue(content)
 	}
 }
 
@@ -31,7 +34,7 @@ func (x *turn) alternate() {
 	if !h.Open && !h.Terminated {
 		for _, side := range []actor.Lane{actor.LaneA, actor.LaneB} {
 			if c.Unseen[index(side)] > 0 && !h.Open {
-				x.open(Opener{}, false)
+				x.open(c.Next, false)
 				x.give(side)
 			}
 		}
@@ -179,6 +182,7 @@ func (x *turn) responded(s *Step) {
 	if s.Done && (len(s.Said.JSON) == 0 || !isOutput(s.Result.JSON)) {
 		c.Reply = s.Result
 	}
+	x.asks(opposite(c.Turn), c.Reply.JSON)
 	if len(s.Said.JSON) == 0 && string(c.Reply.JSON) != "null" { // the other side reads it as what was said
 		x.entry(actor.Entry{Kind: actor.EntrySay, Shown: x.head.Steps, Side: opposite(c.Turn), From: x.head.Lineage.ID, Content: c.Reply})
 	}

@@ -222,7 +222,7 @@ func (x *turn) question(q *Question) {
 	}
 	side := x.ownerOf(x.env.From)
 	x.entry(actor.Entry{Kind: actor.EntryMessage, Side: side, From: x.env.From, Type: "question", Content: actor.Value{JSON: quote(q.Text)}, Meta: meta})
-	if x.def != nil && !x.floored() {
+	if x.def != nil && !x.floored() && x.wakes() {
 		x.prompt(side, quote(q.Text))
 	}
 }

@@ -247,6 +247,7 @@ func Needed(r *a2e.AwaitReq, distinct int) int {
 // unless a child sent it instead of a completion.
 func (x *turn) answered(a *Answer) {
 	h := &x.head
+	x.answeredSpawn(a.Call)
 	for c := range h.eachCall {
 		if c.Key != a.Call || c.Done || c.Job != 0 {
 			continue

@@ -28,6 +28,7 @@ type Instance struct {
 	Relationship string
 	Owner        actor.Lane
 	Gone         bool // it is terminated
+	Bare         bool // its variables were not copied: the creation is under way, or was cut off
 }
 
 // A Planned is a thread that is spawned together with another: the parent is an earlier one of the plan, or
@@ -58,6 +59,16 @@ type composed struct {
 	Stopping *stopping
 	Pending  []call // creations that code asked for
 	Spoke    bool   // the turn has a response
+
+	Spawning []spawning  // what the host was asked for and has not answered
+	Question actor.Value // what a person is asked next, clipped
+	Next     Opener      // who prompted first of those that were not shown: the opener of the session to come
+}
+
+// A spawning is an instance that may come.
+type spawning struct {
+	Key          string // of the call
+	Relationship string
 }
 
 // An Ask is a turn that waits for a person.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
@@ -32,6 +33,7 @@ type creation struct {
 	Env          []grant // of the child and of what is spawned with it
 	Extra        *Grant  // to the child
 	Blocking     bool
+	Prepare      []byte // the [Prepare] again, while the call waits for another's instance
 }
 
 // create begins a creation as p says; the rest of p is filled in here.
@@ -42,6 +44,7 @@ func (x *turn) create(c *call, r *Relationship, p *Prepare) (err error) {
 	}
 	c.Create = &creation{Phase: phasePrepare, Relationship: r.Name(), Owner: p.Owner, Title: p.Title, Blocking: r.Blocking}
 	x.callJob(c, JobPrepare, p)
+	c.Create.Prepare = c.Body
 	return nil
 }
 
@@ -52,7 +55,7 @@ func (x *turn) prepared(c *call, p *Prepared) error {
 	switch {
 	case p.Disabled:
 		return &actor.Error{Kind: actor.NotFound, Field: "agent", Err: fmt.Errorf("%q is not enabled", r.Name())}
-	case c.Create.Title == "":
+	case strings.TrimSpace(c.Create.Title) == "":
 		return &actor.Error{Kind: actor.SchemaViolation, Field: "name", Err: errors.New("is required")}
 	}
 	c.Create.Message, c.Create.Attachments = p.Message, p.Attachments
@@ -67,10 +70,12 @@ func (x *turn) prepared(c *call, p *Prepared) error {
 		c.Create.Phase = phaseQueue
 		return nil
 	}
+	c.Create.Prepare = nil
 	if r.MaxInstances > 0 && count >= r.MaxInstances {
 		return x.tooManyInstances(r)
 	}
 	c.Create.Phase = phaseSpawn
+	x.head.Composed.Spawning = append(x.head.Composed.Spawning, spawning{c.Key, r.Name()})
 	c.Create.Env, c.Create.Extra = p.grants(), p.Extra
 	x.send(x.hostOf(), actor.LaneHost, KindSpawn, c.Key, &Spawn{Config: p.Config, Composition: &p.Composition, Plan: p.Plan, Refusals: p.Refusals})
 	return nil
@@ -86,8 +91,8 @@ func (x *turn) instances(name string) (count int, last *Instance) {
 			last = one
 		}
 	}
-	for under := range x.head.eachCall {
-		if under.Create != nil && under.Create.Phase == phaseSpawn && under.Create.Relationship == name && !under.Done {
+	for _, s := range c.Spawning {
+		if s.Relationship == name {
 			count++
 		}
 	}
@@ -99,8 +104,9 @@ func (x *turn) created(c *call, a *Answer) error {
 	made, relationship := a.Created, c.Create.Relationship
 	if made == nil {
 		x.callDone(c, a.Content, true)
-		x.queued(relationship, func(next *call) error {
-			x.callDone(next, a.Content, true)
+		x.queued(relationship, func(next *call) error { // the next one tries by itself
+			next.Create.Phase, next.Body = phasePrepare, next.Create.Prepare
+			next.Job = x.newJob(JobPrepare, next.Body)
 			return nil
 		})
 		return nil
@@ -131,26 +137,58 @@ func (x *turn) created(c *call, a *Answer) error {
 func (x *turn) born(made *Created) {
 	c := x.head.Composed
 	if !slices.ContainsFunc(c.Children, func(i Instance) bool { return i.ID == made.ID }) {
-		c.Children = append(c.Children, Instance{ID: made.ID, Relationship: made.Relationship, Owner: made.Owner})
+		c.Children = append(c.Children, Instance{ID: made.ID, Relationship: made.Relationship, Owner: made.Owner, Bare: true})
+	}
+}
+
+// answeredSpawn notes that the host has answered a spawn: it no longer counts as one that may come.
+func (x *turn) answeredSpawn(key string) {
+	if c := x.head.Composed; c != nil {
+		c.Spawning = slices.DeleteFunc(c.Spawning, func(s spawning) bool { return s.Key == key })
 	}
 }
 
 // queued goes on with the calls that waited for the one instance of a relationship.
 func (x *turn) queued(relationship string, goOn func(*call) error) {
+	var keys []string // what goes on may end, and leave the list
 	for c := range x.head.eachCall {
 		if c.Create != nil && c.Create.Phase == phaseQueue && c.Create.Relationship == relationship && !c.Done {
-			x.lifecycle(c, func() error { return goOn(c) })
+			keys = append(keys, c.Key)
+		}
+	}
+	for _, key := range keys {
+		for c := range x.head.eachCall {
+			if c.Key == key {
+				x.lifecycle(c, func() error { return goOn(c) })
+				break
+			}
 		}
 	}
 }
 
 // deliver goes on with a message to an instance that exists.
 func (x *turn) deliver(c *call, optional string) error {
-	if optional == "" && len(c.Create.Attachments) == 0 {
+	d := Deliver{Optional: optional, Child: c.Create.Child, Attachments: c.Create.Attachments, Key: c.Key}
+	if names := x.owed(c.Create.Child); len(names) > 0 {
+		d.Env = []Grant{{From: x.head.Lineage.ID, To: c.Create.Child, Names: names}}
+	}
+	if optional == "" && len(d.Attachments) == 0 && len(d.Env) == 0 {
 		return x.hand(c, nil)
 	}
 	c.Create.Phase = phaseDeliver
-	x.callJob(c, JobDeliver, &Deliver{Optional: optional, Child: c.Create.Child, Attachments: c.Create.Attachments, Key: c.Key})
+	x.callJob(c, JobDeliver, &d)
+	return nil
+}
+
+// owed is which variables a child was to get and did not, for its creation was cut off.
+func (x *turn) owed(child actor.ID) []string {
+	for _, i := range x.head.Composed.Children {
+		if i.ID == child && i.Bare {
+			if r := x.def.side(i.Owner).Relationship(i.Relationship); r != nil {
+				return r.ScopedEnv
+			}
+		}
+	}
 	return nil
 }
 
@@ -168,6 +206,11 @@ func (x *turn) delivered(c *call, d *Delivered) error {
 // hand sends the child its message. A call that blocks waits for the end of the session that takes it.
 func (x *turn) hand(c *call, attachments []string) error {
 	m := c.Create
+	for i := range x.head.Composed.Children {
+		if one := &x.head.Composed.Children[i]; one.ID == m.Child {
+			one.Bare = false
+		}
+	}
 	if m.Message.IsZero() && len(attachments) == 0 {
 		x.callDone(c, x.instanceOf(m, StatusIdle), false)
 		return nil
@@ -246,6 +289,10 @@ func (x *turn) sent(c *call, a *Answer) {
 // blocked takes the end of the session that a call waited for (S1 §3.3).
 func (x *turn) blocked(c *call, a *Answer) {
 	msg, err := a2e.DecodeAnswer(a.Content.JSON)
+	if m, ok := msg.(*a2e.MessageResp); ok && !m.Delivered { // it was terminated before it had the message
+		msg = &a2e.AwaitResp{Status: a2e.Terminated, Error: "it was terminated"}
+		a.Ended.Reason = StopTerminated
+	}
 	resp, ok := msg.(*a2e.AwaitResp)
 	if err != nil || !ok {
 		x.callDone(c, a.Content, true)

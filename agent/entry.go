@@ -157,6 +157,9 @@ func (t *Thread) RegistryEntry(j uint64) ([]byte, actor.Lineage) {
 		Config:              b.Config,
 	}
 	t.describe(&e)
+	if !json.Valid(e.InitialArguments) {
+		e.InitialArguments = nil // checked where they come in; an entry must never fail
+	}
 	data, err := json.Marshal(&e)
 	if err != nil {
 		panic("agent: registry entry: " + err.Error()) // every field was decoded from JSON

@@ -19,7 +19,8 @@ func (x *turn) ask() {
 	c.Asked++
 	c.Unseen[index(c.Turn)] = 0
 	x.consume()
-	question := clipValue(c.Reply.JSON)
+	question := c.Question
+	c.Question = actor.Value{}
 	var text string
 	if json.Unmarshal(question.JSON, &text) != nil {
 		text = string(question.JSON)
@@ -27,6 +28,13 @@ func (x *turn) ask() {
 	c.Ask = &Ask{N: c.Asked, Side: c.Turn, At: x.now, Question: text}
 	x.statusChanged()
 	x.event("awaiting_human", awaiting{AskID(h.Lineage.ID, c.Asked), c.Turn, text})
+}
+
+// asks notes what a person on a side is to answer, if there is one.
+func (x *turn) asks(side actor.Lane, content []byte) {
+	if s := x.def.side(side); s != nil && s.Human {
+		x.head.Composed.Question = clipValue(content)
+	}
 }
 
 // awaiting is the content of the event awaiting_human.
@@ -68,6 +76,12 @@ func (x *turn) personAnswers(m *Message, request string) {
 	h, c := &x.head, x.head.Composed
 	_, n, ok := ParseAskID(request)
 	switch {
+	case strings.HasPrefix(string(x.env.From), "sub_"):
+		x.fail(actor.Unauthorized, "a thread can't answer in a person's place")
+		return
+	case h.Terminated:
+		x.fail(actor.ThreadTerminated, "the thread is terminated")
+		return
 	case !ok || c == nil || n == 0 || n > c.Asked || request != AskID(h.Lineage.ID, n):
 		x.fail(actor.NotFound, "nobody was asked %q", request)
 		return
@@ -76,7 +90,9 @@ func (x *turn) personAnswers(m *Message, request string) {
 		return
 	}
 	x.entry(actor.Entry{Kind: actor.EntrySay, Side: opposite(c.Ask.Side), From: x.env.From, Type: m.Type, Content: m.Content, Meta: m.Meta})
+	side := c.Ask.Side
 	c.Reply, c.Ask, c.Over = m.Content, nil, true
+	x.asks(opposite(side), m.Content.JSON)
 	x.reply(&a2e.MessageResp{Envelope: x.around(), Delivered: true}, true)
 	x.event("message_received", received{x.env.From, "answer"})
 	x.statusChanged()

@@ -14,7 +14,7 @@ import (
 func (x *turn) composedCall(c *call, arguments actor.Value) error {
 	side := x.def.side(x.head.Composed.Turn)
 	if arguments.Blob {
-		return &actor.Error{Kind: actor.TooLarge, Field: "arguments", Err: fmt.Errorf("the arguments are larger than %d bytes", actor.MaxInline)}
+		return &actor.Error{Kind: actor.TooLarge, Field: "arguments", Err: fmt.Errorf("together the arguments of a step may have %d bytes", actor.MaxInline)}
 	}
 	if done, err := x.bound(side, c, arguments.JSON); done || err != nil {
 		return err

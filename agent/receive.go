@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/troupehq/troupe/a2e"
@@ -21,11 +22,22 @@ func (x *turn) delegate(d *Delegate) {
 	x.open(Opener{ID: x.env.From, Session: x.env.Session}, true)
 	if x.def != nil {
 		x.give(actor.LaneA)
-		h.Composed.Reply = actor.Value{JSON: quote(d.Name)}
+		x.asks(actor.LaneA, instruction(d))
 	}
 	x.entry(actor.Entry{Kind: actor.EntryTask, From: x.env.From, Name: d.Name, Content: d.Task})
 	x.reply(&a2e.DelegateResp{Envelope: x.around(), Accepted: true, Status: h.status()}, true)
 	x.event("delegated", delegated{d.Name, h.Session, x.env.From})
+}
+
+// instruction is what a task says, for a person.
+func instruction(d *Delegate) []byte {
+	var task struct {
+		Instruction string `json:"instruction"`
+	}
+	if d.Task.Blob || json.Unmarshal(d.Task.JSON, &task) != nil || task.Instruction == "" {
+		return quote(d.Name)
+	}
+	return quote(task.Instruction)
 }
 
 // delegated is the content of the event delegated.
@@ -54,6 +66,10 @@ func (x *turn) message(m *Message) {
 		x.fail(actor.NotFound, "not in the tree of %s", m.Root)
 		return
 	}
+	if request := m.answers(); request != "" {
+		x.personAnswers(m, request)
+		return
+	}
 	if h.Terminated {
 		if x.env.Asker.IsZero() {
 			x.effect(DeadEffect(x.self(), string(actor.ThreadTerminated), x.env))
@@ -64,10 +80,6 @@ func (x *turn) message(m *Message) {
 	side := x.env.Lane
 	if side != actor.LaneB {
 		side = actor.LaneA
-	}
-	if request := m.answers(); request != "" {
-		x.personAnswers(m, request)
-		return
 	}
 	if x.answersCall(m) {
 		x.took(m)

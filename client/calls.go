@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/troupehq/troupe/a2e"
@@ -85,10 +86,13 @@ func (c *Client) Answer(ctx context.Context, request string, content json.RawMes
 	if err != nil {
 		return err
 	}
-	_, err = answer[*a2e.MessageResp](ctx, c, &a2e.MessageReq{
+	resp, err := answer[*a2e.MessageResp](ctx, c, &a2e.MessageReq{
 		FromSubagentID: c.cfg.Agent, ToSubagentID: id,
 		Message: a2e.MessagePayload{Type: "answer", Content: content, Metadata: map[string]json.RawMessage{agent.AnswersKey: name}},
 	})
+	if err == nil && !resp.Delivered {
+		err = &actor.Error{Op: "client.Answer", ID: id, Kind: actor.ThreadTerminated, Err: errors.New("the thread is terminated")}
+	}
 	return err
 }
 

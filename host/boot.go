@@ -75,9 +75,7 @@ func (h *Host) Boot(ctx context.Context, parent actor.ID, request string, values
 	}
 	answer, err := h.askBoot(ctx, l, request, &d.Prepare)
 	if k := actor.KindOf(err); k != actor.Unavailable && k != actor.Timeout { // else the parent may be about to copy them
-		if err := h.Store.Env.Remove(ctx, d.Prepare.Extra); err != nil {
-			h.Log.Warn().Err(err).Msg("the values of a request were not removed")
-		}
+		h.forget(d.Prepare.Extra)
 	}
 	if err != nil {
 		return Booted{}, err

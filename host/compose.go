@@ -70,7 +70,11 @@ func (h *Host) prepare(ctx context.Context, parent actor.Lineage, p *agent.Prepa
 		out.Extra = &agent.Grant{From: p.Extra, Names: names}
 		maps.Copy(own, extra)
 	}
-	if err := m.immediates(ctx, def, -1, own); err != nil {
+	switch err := m.immediates(ctx, def, -1, own); {
+	case errors.Is(err, actor.QuotaExceeded):
+		out.Refusals = append(out.Refusals, agent.Refusal{Kind: actor.QuotaExceeded, Field: "agent", Message: err.Error()})
+		m.plan = nil
+	case err != nil:
 		return nil, err
 	}
 	if missing := lacking(def.RequiredEnv, sortedNames(own)); len(missing) > 0 {
@@ -81,8 +85,15 @@ func (h *Host) prepare(ctx context.Context, parent actor.Lineage, p *agent.Prepa
 		out.Refusals = append(out.Refusals, refusal)
 	}
 	out.Composition, out.Plan = *composition, m.plan
+	if n := len(agent.Pack(out)); n > maxCreation {
+		out.Composition, out.Plan, out.Message, out.Attachments = agent.Composition{}, nil, actor.Value{}, nil
+		out.Refusals = []agent.Refusal{{Kind: actor.TooLarge, Field: "agent", Message: fmt.Sprintf("the definitions and arguments have %d bytes together, more than %d", n, maxCreation)}}
+	}
 	return out, nil
 }
+
+// maxCreation is how many bytes a creation may have: it stands in records of the parent and of the host, and in births.
+const maxCreation = 256 << 10
 
 // instance gives what a relationship's agent is now.
 func (m *maker) instance(ctx context.Context, rel *agent.Relationship, owner actor.Lane, title string) (*agent.Definition, *agent.Composition, error) {
@@ -203,14 +214,11 @@ func only(env map[string]string, names []string) map[string]string {
 }
 
 func argumentsRefused(relationship string, def *agent.Definition, arguments []byte) []agent.Refusal {
-	prompt := def.SideA.Prompt
-	if prompt == nil || len(prompt.RequiredSchema) == 0 {
-		return nil
+	var schema json.RawMessage // without one any object will do
+	if def.SideA.Prompt != nil {
+		schema = def.SideA.Prompt.RequiredSchema
 	}
-	if len(arguments) == 0 {
-		arguments = []byte("{}")
-	}
-	err := agent.ValidateArguments(prompt.RequiredSchema, arguments)
+	err := agent.ValidateArguments(schema, arguments)
 	if err == nil {
 		return nil
 	}
@@ -316,10 +324,8 @@ func (h *Host) deliver(ctx context.Context, parent actor.ID, d *agent.Deliver) (
 			return &agent.Delivered{Disabled: true}, nil
 		}
 	}
-	for _, g := range d.Env {
-		if _, err := h.Store.Env.CopyTo(ctx, g.From, g.To, g.Names); err != nil {
-			return nil, err
-		}
+	if err := h.give(ctx, d.Env); err != nil {
+		return nil, err
 	}
 	out := &agent.Delivered{}
 	if len(d.Attachments) == 0 {

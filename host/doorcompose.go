@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,8 +14,8 @@ import (
 	"github.com/troupehq/troupe/agent"
 )
 
-// compose spawns an instance of an agent for a caller. A caller outside is a parent like others: its scoped
-// variables are kept as those of a thread are, and copied to the instance before the caller hears of it.
+// compose spawns an instance of an agent for a caller. The scoped variables that come with the request are the
+// instance's alone, and copied to it before the caller hears of it.
 func (v *visit) compose(ctx context.Context, m *a2e.SpawnReq) error {
 	if m.ParentAgentID != "" && m.ParentAgentID != v.caller {
 		return &actor.Error{ID: m.ParentAgentID, Kind: actor.SchemaViolation, Field: "parent_agent_id", Err: errors.New("an instance of an agent is its caller's own")}
@@ -27,27 +28,25 @@ func (v *visit) compose(ctx context.Context, m *a2e.SpawnReq) error {
 	if err != nil {
 		return err
 	}
+	var extra actor.ID
 	if len(values) > 0 {
-		if err := v.h.Store.Env.Set(ctx, v.caller, values); err != nil {
+		extra = actor.ID("request " + rand.Text()) // nobody else's values get into these
+		if err := v.h.Store.Env.Set(ctx, extra, values); err != nil {
 			return err
 		}
+		defer v.h.forget(extra)
 	}
 	title := m.Agent.Name
 	if title == "" {
 		title = m.Definition
 	}
-	rel := agent.Relationship{Agent: m.Definition, ScopedEnv: sortedNames(values)}
-	if len(values) == 0 {
-		if rel.ScopedEnv, err = v.h.Store.Env.Names(ctx, v.caller); err != nil {
-			return err
-		}
-	}
+	rel := agent.Relationship{Agent: m.Definition}
 	declared, err := json.Marshal(&rel)
 	if err != nil {
 		return err
 	}
 	key := cmp.Or(v.env.ID, v.h.Conn.NewInbox()) // a request without an id is one of its own
-	prepare := &agent.Prepare{Relationship: declared, Owner: actor.LaneA, Title: title, Arguments: m.Arguments, Key: key}
+	prepare := &agent.Prepare{Relationship: declared, Owner: actor.LaneA, Title: title, Arguments: m.Arguments, Key: key, Extra: extra}
 	p, err := v.h.prepare(ctx, parent, prepare)
 	if err != nil {
 		return err
@@ -89,12 +88,42 @@ func (v *visit) spawned(ctx context.Context, m *a2e.SpawnReq, spawn *agent.Spawn
 
 // grant copies the scoped variables of what was spawned.
 func (v *visit) grant(ctx context.Context, p *agent.Prepared, resp *a2e.SpawnResp) error {
-	for _, g := range p.Grants(v.caller, resp.SubagentID, resp.Children) {
-		if _, err := v.h.Store.Env.CopyTo(ctx, g.From, g.To, g.Names); err != nil {
+	grants := p.Grants(v.caller, resp.SubagentID, resp.Children)
+	if p.Extra != nil {
+		grants = append([]agent.Grant{{From: p.Extra.From, To: resp.SubagentID, Names: p.Extra.Names}}, grants...)
+	}
+	return v.h.give(ctx, grants)
+}
+
+// give copies variables to those who lack them. What a thread has it keeps, and a name without a value is left out.
+func (h *Host) give(ctx context.Context, grants []agent.Grant) error {
+	for _, g := range grants {
+		has, err := h.Store.Env.Names(ctx, g.To)
+		if err != nil {
+			return err
+		}
+		there, err := h.Store.Env.Names(ctx, g.From)
+		if err != nil {
+			return err
+		}
+		names := slices.DeleteFunc(slices.Clone(g.Names), func(n string) bool { return slices.Contains(has, n) || !slices.Contains(there, n) })
+		if len(names) == 0 {
+			continue
+		}
+		if _, err := h.Store.Env.CopyTo(ctx, g.From, g.To, names); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// forget removes the values that came with a request, whose own they were.
+func (h *Host) forget(request actor.ID) {
+	ctx, cancel := context.WithTimeout(context.Background(), relayTime)
+	defer cancel()
+	if err := h.Store.Env.Remove(ctx, request); err != nil {
+		h.Log.Warn().Err(err).Msg("the values of a request were not removed")
+	}
 }
 
 func scopedEnv(raw map[string]json.RawMessage) (map[string]string, error) {

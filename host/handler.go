@@ -163,12 +163,11 @@ func (s *State) Delete(ctx context.Context, key string) error {
 }
 
 // handle has a side's handler take what is new to it.
-func (h *Host) handle(ctx context.Context, name string, l actor.Lineage, arguments []byte, r *model.Request) (agent.Step, error) {
+func (h *Host) handle(ctx context.Context, name string, l actor.Lineage, arguments []byte, r *model.Request) (step agent.Step, err error) {
 	handler := h.Handlers[name]
 	if handler == nil {
-		return agent.Step{}, fmt.Errorf("no handler %q is registered here", name)
+		return step, fmt.Errorf("no handler %q is registered here", name)
 	}
-	var step agent.Step
 	var said json.RawMessage
 	for i := range r.History {
 		e := &r.History[i]
@@ -187,7 +186,9 @@ func (h *Host) handle(ctx context.Context, name string, l actor.Lineage, argumen
 			said = s.said
 		}
 	}
-	step.Said = actor.Value{JSON: said}
+	if step.Said, err = h.keepHandled(ctx, step.Commands, said); err != nil {
+		return step, err
+	}
 	if said == nil { // its turn is over all the same
 		step.Done, step.Result = true, actor.Value{JSON: []byte("null")}
 	}
@@ -214,5 +215,76 @@ func (h *Host) callHandler(ctx context.Context, handler Handler, s *State) (err 
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	return handler(ctx, s)
+	if err := handler(ctx, s); err != nil {
+		return err
+	}
+	return s.check()
+}
+
+const (
+	maxCommands = 256      // of one message
+	maxLabel    = 1024     // bytes of the name of a child
+	maxText     = 16 << 10 // of a status or a reason; more is cut off
+)
+
+// check holds what a handler asked for to what a record can take. What is wrong is the handler's error.
+func (s *State) check() error {
+	bad := func(kind actor.Kind, field, why string) error {
+		return &actor.Error{Op: "host.Handler", ID: s.Thread, Kind: kind, Field: field, Err: errors.New(why)}
+	}
+	if len(s.commands) > maxCommands {
+		return bad(actor.TooLarge, "commands", fmt.Sprintf("more than %d", maxCommands))
+	}
+	if s.said != nil && !json.Valid(s.said) {
+		return bad(actor.SchemaViolation, "say", "is not JSON")
+	}
+	total := 0
+	for i := range s.commands {
+		c := &s.commands[i]
+		c.Text = clip(c.Text, maxText)
+		total += len(c.Arguments)
+		for _, path := range c.Attachments {
+			total += len(path)
+		}
+		switch {
+		case len(c.Content.JSON) > 0 && !json.Valid(c.Content.JSON):
+			return bad(actor.SchemaViolation, c.Kind, "the content is not JSON")
+		case len(c.Notify) > 0 && !json.Valid(c.Notify):
+			return bad(actor.SchemaViolation, c.Kind, "notifyParent is not JSON")
+		case len(c.Arguments) > 0 && json.Unmarshal(c.Arguments, new(map[string]json.RawMessage)) != nil:
+			return bad(actor.SchemaViolation, c.Kind, "the arguments are not an object")
+		case len(c.Title) > maxLabel || len(c.Relationship) > maxLabel || len(c.Reference) > maxLabel:
+			return bad(actor.TooLarge, c.Kind, fmt.Sprintf("a name has more than %d bytes", maxLabel))
+		}
+	}
+	if total > actor.MaxInline {
+		return bad(actor.TooLarge, "commands", fmt.Sprintf("the arguments have more than %d bytes together", actor.MaxInline))
+	}
+	return nil
+}
+
+// keepHandled puts what is large of a handler's outcome into blobs: together what stays inline is no more than one
+// value may be.
+func (h *Host) keepHandled(ctx context.Context, commands []agent.Command, said json.RawMessage) (v actor.Value, err error) {
+	room := actor.MaxInline
+	for i := range commands {
+		room -= len(commands[i].Arguments) + len(commands[i].Text)
+	}
+	keep := func(v actor.Value) (kept actor.Value, err error) {
+		err = h.steadily(ctx, "what a handler gave", func() (err error) {
+			kept, err = h.shrinkTo(ctx, v, max(room, 256))
+			return err
+		})
+		room -= len(kept.JSON)
+		return kept, err
+	}
+	if v, err = keep(actor.Value{JSON: said}); err != nil {
+		return v, err
+	}
+	for i := range commands {
+		if commands[i].Content, err = keep(commands[i].Content); err != nil {
+			return v, err
+		}
+	}
+	return v, nil
 }

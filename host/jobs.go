@@ -70,13 +70,16 @@ func (c *cell) do(ctx context.Context, job actor.Job, work func(context.Context)
 	case <-ctx.Done():
 		return
 	}
-	answer := c.guarded(ctx, work)
-	<-c.p.h.slots
-	if ctx.Err() != nil {
-		return
-	}
-	answer.N, answer.Err = job.N, words(answer.Err)
-	c.push([]actor.Envelope{{Kind: agent.KindJob, Session: job.N, Lane: actor.LaneCtl, Body: agent.Pack(&answer)}})
+	answer := agent.JobAnswer{Err: "the job ended its own goroutine"} // as a test's FailNow does
+	defer func() {
+		<-c.p.h.slots
+		if ctx.Err() != nil {
+			return
+		}
+		answer.N, answer.Err = job.N, words(answer.Err)
+		c.push([]actor.Envelope{{Kind: agent.KindJob, Session: job.N, Lane: actor.LaneCtl, Body: agent.Pack(&answer)}})
+	}()
+	answer = c.guarded(ctx, work)
 }
 
 // guarded runs work; a panic in it is its error.

@@ -140,6 +140,9 @@ func (t *talk) turn(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
+	if before.Status == agent.StatusTerminated {
+		return failed("%s is terminated (%s)", t.id, actor.ThreadTerminated)
+	}
 	content, err := json.Marshal(text)
 	if err != nil {
 		return err
