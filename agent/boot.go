@@ -46,6 +46,7 @@ func (x *turn) boot(p *Prepare) {
 	body := *p
 	body.Key = c.Key
 	x.callJob(under, JobPrepare, &body)
+	under.Create.Prepare = under.Body
 }
 
 // booted ends such a creation: whoever asked is answered, and the side that owns the relationship reads of it when it
