@@ -34,7 +34,12 @@ const (
 	LaneQueue Lane = "queue" // the runtime's own, decided in order with a and b
 	LaneHost  Lane = "host"  // the runtime's own, to the host actor of the tree
 	LaneCtl   Lane = "ctl"   // the runtime's own, decided ahead of queued work
+	LaneJob   Lane = "job"   // from workers: answers to jobs, decided with ctl
 )
+
+// Ahead reports whether the envelopes of the lane are decided on receipt, ahead of queued work. All that are
+// form one queue, in the order of the inbox: that is why one cursor rules them.
+func (l Lane) Ahead() bool { return l == LaneCtl || l == LaneJob }
 
 // An EnvelopeID says which record sent an envelope and which of its effects that was. J is the
 // stream sequence of the record: there is one journal stream, so J is a logical clock. The zero

@@ -33,8 +33,8 @@ type Answered struct {
 	Body []byte
 }
 
-// A Cursor is the last inbox sequence decided, for lane ctl and for the others: ctl is decided on
-// receipt, ahead of queued work.
+// A Cursor is the last inbox sequence decided, for the lanes ctl and job and for the others: the former
+// are decided on receipt, ahead of queued work.
 type Cursor struct {
 	Ctl   uint64
 	Queue uint64
@@ -42,7 +42,7 @@ type Cursor struct {
 
 // Of gives the cursor that rules lane.
 func (c *Cursor) Of(lane Lane) *uint64 {
-	if lane == LaneCtl {
+	if lane.Ahead() {
 		return &c.Ctl
 	}
 	return &c.Queue

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"time"
+
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
 )
@@ -161,6 +163,14 @@ func (t *Thread) BirthAt() uint64 { return t.head.Birth }
 // the thread's life, and whether a task opened the session.
 func (t *Thread) At() (session uint64, step int, steps uint64, task bool) {
 	return t.head.Session, t.head.Step, t.head.Steps, t.head.Task
+}
+
+// Deadline is when the session that is open times out; the zero time: never.
+func (t *Thread) Deadline() time.Time {
+	if t.head.Deadline == 0 {
+		return time.Time{}
+	}
+	return timeOf(t.head.Deadline)
 }
 
 // Outcome is how the last session ended, as an AWAIT_RESP.

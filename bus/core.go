@@ -73,9 +73,12 @@ func (e *ServiceError) Service() (code, description string, data []byte) {
 // order. Messages that come while the connection is down are missed, as are those that pile up
 // while fn is slow: events are live only. A call that is under way may outlast stop.
 func (c *Conn) Subscribe(subject string, fn func(subject string, data []byte)) (stop func(), err error) {
-	const op = "bus.Subscribe"
+	return c.subscribe("bus.Subscribe", subject, "", fn)
+}
+
+func (c *Conn) subscribe(op, subject, group string, fn func(subject string, data []byte)) (stop func(), err error) {
 	var stopped atomic.Bool
-	sub, err := c.NC.Subscribe(subject, func(m *nats.Msg) {
+	sub, err := c.NC.QueueSubscribe(subject, group, func(m *nats.Msg) {
 		if !stopped.Load() {
 			fn(m.Subject, m.Data)
 		}
@@ -93,6 +96,11 @@ func (c *Conn) Subscribe(subject string, fn func(subject string, data []byte)) (
 		return nil, wrap(op, "subscribe to "+subject, err)
 	}
 	return stop, nil
+}
+
+// Share is Subscribe for several processes that share the messages: each goes to one of those that name the same group.
+func (c *Conn) Share(subject, group string, fn func(subject string, data []byte)) (stop func(), err error) {
+	return c.subscribe("bus.Share", subject, group, fn)
 }
 
 // NewInbox gives a subject of this connection's own to be answered on.

@@ -10,6 +10,7 @@
 //	ack := conn.Send(names.Inbox(to, actor.LaneA, from), body)      // durable once ack.Wait is nil
 //	r, err := bus.NewReader(bus.ReaderConfig{Conn: conn, Names: names, Partition: 3, From: w + 1, …})
 //	err = r.Serve(ctx)                                              // in stream order, until ctx ends
+//	ack = conn.Jobs(names).Queue(names.Work(…), job)                // for workers, who have a Taker
 //
 // # Concurrency
 //

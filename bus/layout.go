@@ -178,6 +178,12 @@ func (c *Conn) create(ctx context.Context, want jetstream.StreamConfig) error {
 		if err != nil {
 			return err
 		}
+		if have := s.CachedInfo().Config; grown(have, want) {
+			have.Subjects = want.Subjects
+			if s, err = c.JS.UpdateStream(ctx, have); err != nil {
+				return err
+			}
+		}
 		info := s.CachedInfo()
 		if info.Cluster != nil && info.Config.Replicas > 1 && info.Cluster.Leader == "" {
 			return errNoLeader

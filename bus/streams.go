@@ -3,6 +3,7 @@ package bus
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -55,7 +56,9 @@ func (l Layout) others() []jetstream.StreamConfig {
 	journal.DenyDelete = true
 	mail := l.stream(n.MailStream(), n.MailFilter())
 	mail.MaxAge = mailAge
-	work := l.stream(n.WorkStream(), n.WorkFilter())
+	// Jobs, and what the server says of those that it delivers to nobody any more: what it says is kept until a
+	// host has told the job's actor.
+	work := l.stream(n.WorkStream(), n.WorkFilter(), n.WorkExhausted())
 	work.Retention = jetstream.WorkQueuePolicy
 	dead := l.stream(n.DeadStream(), n.DeadFilter())
 	dead.MaxAge = deadAge
@@ -108,6 +111,13 @@ func (l Layout) objects(name string) jetstream.StreamConfig {
 	s := l.stream("OBJ_"+name, "$O."+name+".C.>", "$O."+name+".M.>")
 	s.AllowRollup, s.Discard = true, jetstream.DiscardNew
 	return s
+}
+
+// grown reports whether have is a stream as an earlier version made it, which listened to less: the first version's
+// queue of jobs, which it never used.
+func grown(have, want jetstream.StreamConfig) bool {
+	old, isWork := strings.CutSuffix(want.Subjects[0], ".*.*.*.*")
+	return isWork && len(have.Subjects) == 1 && have.Subjects[0] == old+".*.*"
 }
 
 // differs says what of an existing stream would break us, if anything. Ages, limits, replicas and

@@ -19,11 +19,16 @@ func (c *cell) busy() (pin uint64, yes bool) {
 func (c *cell) over(batch []actor.Envelope) {
 	for i := range batch {
 		e := &batch[i]
-		if e.Seq != 0 {
+		if e.Seq != 0 && e.Kind != agent.KindJob {
 			continue
 		}
 		switch e.Kind {
 		case agent.KindJob:
+			if e.Seq != 0 { // a worker's, which may have been refused
+				if _, waits := c.outstanding(e.Session); waits {
+					continue
+				}
+			}
 			c.jobOver(e.Session)
 		case agent.KindTimer:
 			c.fired(string(e.From), e.Body)

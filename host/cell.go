@@ -32,7 +32,7 @@ type cell struct {
 	addr actor.Address
 
 	mu      sync.Mutex
-	ctl     []actor.Envelope // waiting, of lane ctl
+	ctl     []actor.Envelope // waiting, of lanes ctl and job
 	queue   []actor.Envelope // waiting, of the others and from this process
 	running bool             // a goroutine takes turns
 	more    chan struct{}    // closed when something comes while the goroutine lingers; nil while it does not
@@ -48,7 +48,8 @@ type cell struct {
 	durable map[string]int64 // timers that were written to the bus, and their times
 	owed    bool             // what was recorded last may not be sent, and no message will come again for it
 	wake    *time.Timer
-	pin     uint64 // the first message that made the actor busy
+	pin     uint64             // the first message that made the actor busy
+	remotes map[uint64]*remote // jobs that workers elsewhere carry out
 
 	// The rest belongs to the goroutine that takes turns.
 	redrive bool // the last record may not have been sent
@@ -84,7 +85,7 @@ func (c *cell) push(envs []actor.Envelope) bool {
 		return false
 	}
 	for i := range envs {
-		if envs[i].Lane == actor.LaneCtl {
+		if envs[i].Lane.Ahead() {
 			c.ctl = append(c.ctl, envs[i])
 		} else {
 			c.queue = append(c.queue, envs[i])
@@ -107,7 +108,7 @@ func (c *cell) local(from actor.ID, kind string, body any) {
 	c.push([]actor.Envelope{{From: from, Kind: kind, Body: agent.Pack(body), Lane: actor.LaneCtl}})
 }
 
-// take removes the next batch from the mailbox: lane ctl first, whole messages only, no idempotency key
+// take removes the next batch from the mailbox: lanes ctl and job first, whole messages only, no idempotency key
 // twice. With nothing to do it ends the goroutine's turn.
 func (c *cell) take() (batch []actor.Envelope, ok bool) {
 	c.mu.Lock()
@@ -173,7 +174,7 @@ func (c *cell) giveBack(batch []actor.Envelope) {
 	defer c.mu.Unlock()
 	var ctl, queue []actor.Envelope
 	for _, e := range batch {
-		if e.Lane == actor.LaneCtl {
+		if e.Lane.Ahead() {
 			ctl = append(ctl, e)
 		} else {
 			queue = append(queue, e)

@@ -29,6 +29,9 @@
 // appended with the expected last sequence, so that of two owners one is refused, reloads, and finds
 // out from the lease whether it still owns the partition.
 //
+// A job for workers elsewhere is this process's until their queue has it and a durable timer looks after it. From then on it
+// needs no process of ours: workers that die lose it to others, and its answer finds the actor wherever it is.
+//
 // A server that is away makes turns wait; nothing is decided twice for it. Model calls, tools and
 // merge functions run at least once, and never again once their answer is recorded.
 package host

@@ -39,7 +39,9 @@ type Config struct {
 	Handlers map[string]Handler   // by the name that sides have them by
 	Env      map[string]string    // flags of relationships that a thread has no variable of its own for
 	Running  int                  // jobs at a time in this process; 0: 64 for each core
-	Log      zerolog.Logger       // the zero Logger writes nothing
+
+	WorkCheck time.Duration  // after which a job that workers elsewhere have is first looked for; 0: a minute
+	Log       zerolog.Logger // the zero Logger writes nothing
 }
 
 func (c *Config) validate() error {
@@ -143,6 +145,7 @@ func (h *Host) Serve(ctx context.Context) error {
 	run(h.serveMembership)
 	run(h.serveDoor)
 	run(h.serveEviction)
+	run(h.serveWorkers)
 	wg.Wait()
 	h.background.Wait()
 	return err

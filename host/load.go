@@ -66,6 +66,7 @@ func (c *cell) load(ctx context.Context) error {
 		c.resume()
 	}
 	c.machine = machine
+	c.remember()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.alarm(machine.Wake())
@@ -166,6 +167,17 @@ func (c *cell) sift(ctx context.Context, batch []actor.Envelope) (fresh []actor.
 		e := &batch[i]
 		if e.Seq != 0 && e.Seq <= *c.cursor.Of(e.Lane) {
 			continue
+		}
+		if e.Kind == kindCheck {
+			c.checked(e)
+			continue
+		}
+		if e.Kind == kindWorker {
+			if ok, err := c.admit(ctx, e); err != nil {
+				return nil, nil, err
+			} else if !ok {
+				continue
+			}
 		}
 		if t := (actor.Taken{From: e.From, ID: e.ID}); !e.ID.IsZero() {
 			if c.ledger.seen(t) || here[t] {

@@ -185,20 +185,29 @@ func (h *Host) callTool(ctx context.Context, at callAt, call *agent.ToolCall) (t
 		}
 		return f(ctx, h, at.ID, call.Arguments)
 	}
-	if !at.composed { // a composed thread's prompt names it
-		s, err := h.scopeOf(ctx, at.ID)
-		if err != nil {
-			return tool.Result{}, err
-		}
-		if !slices.Contains(at.config.Capabilities, agent.CapabilityTools) || !slices.ContainsFunc(s.tools, func(pattern string) bool { return matches(pattern, call.Name) }) {
-			return tool.Result{}, unavailableTool(call.Name)
-		}
+	if err := h.permits(ctx, at, call.Name); err != nil {
+		return tool.Result{}, err
 	}
 	result, err := h.Tools.Call(ctx, call.Name, tool.Call{Thread: at.ID, Session: at.session, ID: call.ID, Arguments: call.Arguments})
 	if err != nil && actor.KindOf(err) == actor.Unavailable { // the tool's word, not ours: the model decides whether to try again
 		return tool.Result{}, &actor.Error{Op: "tool.Call", Kind: actor.RuntimeError, Err: err}
 	}
 	return result, err
+}
+
+// permits refuses a tool of the host's that the caller may not call.
+func (h *Host) permits(ctx context.Context, at callAt, name string) error {
+	if at.composed { // the prompt names it
+		return nil
+	}
+	s, err := h.scopeOf(ctx, at.ID)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(at.config.Capabilities, agent.CapabilityTools) || !slices.ContainsFunc(s.tools, func(pattern string) bool { return matches(pattern, name) }) {
+		return unavailableTool(name)
+	}
+	return nil
 }
 
 func matches(pattern, name string) bool {

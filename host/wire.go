@@ -13,11 +13,14 @@ import (
 // maxType is how many bytes the type of a message may have.
 const maxType = 1024
 
-// open reads the envelopes of an inbox message. Lanes a and b are open to outsiders and carry JSON; the
+// open reads the envelopes of an inbox message. Lanes a and b are open to outsiders and lane job to workers, and carry JSON; the
 // others are the runtime's own and carry envelopes, which nobody else may be permitted to publish.
 func open(d bus.Delivery) ([]actor.Envelope, error) {
-	if d.Lane == actor.LaneA || d.Lane == actor.LaneB {
+	switch d.Lane {
+	case actor.LaneA, actor.LaneB:
 		return outside(d)
+	case actor.LaneJob:
+		return fromWorker(d)
 	}
 	var env actor.Envelope
 	if err := agent.Unpack(d.Data, &env); err != nil {

@@ -180,6 +180,24 @@ func (b *Blobs) takeBack(ctx context.Context, id string) {
 	}
 }
 
+// Stat says whether a blob is stored under what ref names, without reading it. The Kinds are those of Get.
+func (b *Blobs) Stat(ctx context.Context, ref Ref) error {
+	const op = "store.Blobs.Stat"
+	if err := ref.check(op, b.bucket); err != nil {
+		return err
+	}
+	ctx, cancel := within(ctx, callDeadline)
+	defer cancel()
+	info, _, err := b.info(ctx, ref.Name)
+	if err == nil && info.Size != ref.Size {
+		return &actor.Error{Op: op, Kind: actor.SchemaViolation, Field: "size", Err: fmt.Errorf("%s has %d bytes, not %d", ref.Name, info.Size, ref.Size)}
+	}
+	if err != nil {
+		return fault(op, "", fmt.Errorf("%s: %w", ref.Name, err))
+	}
+	return nil
+}
+
 // Get reads a blob and verifies it. NotFound means that it is not stored; RuntimeError that what is
 // stored is not what ref names. A Ref of another bucket, or one that contradicts itself, is a
 // SchemaViolation.

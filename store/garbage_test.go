@@ -92,7 +92,7 @@ func sweepNamed(t *testing.T, e *env) {
 	})
 	name("an inbox", func(r store.Ref) error { publish(e.names.Inbox("sub_1", actor.LaneA, "me"), refText(r)); return nil })
 	name("the mail", func(r store.Ref) error { publish(e.names.Mail("me", "sub_1", "1"), refText(r)); return nil })
-	name("a job", func(r store.Ref) error { publish(e.names.Work("tool", "x"), refText(r)); return nil })
+	name("a job", func(r store.Ref) error { publish(e.names.Work("tool", "x", "sub_1", 1), refText(r)); return nil })
 	name("an answer", func(r store.Ref) error {
 		_, err := e.Keys.Put("k", refText(r)).Wait(t.Context())
 		return err

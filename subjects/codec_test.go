@@ -89,8 +89,16 @@ func subjectCodecs(n subjects.Names) []codec {
 			}},
 		{"Timer", "in", func(a []string) string { return n.Timer(id(a[0]), a[1]) }, named(n.ParseTimer)},
 		{"Fired", "in", func(a []string) string { return n.Fired(id(a[0]), a[1]) }, named(n.ParseFired)},
-		{"Work", "nn", func(a []string) string { return n.Work(a[0], a[1]) },
-			func(s string) ([]string, error) { k, name, err := n.ParseWork(s); return []string{k, name}, err }},
+		{"Work", "nnip", func(a []string) string { return n.Work(a[0], a[1], id(a[2]), uint64(number(a[3]))) },
+			func(s string) ([]string, error) {
+				k, name, thread, job, err := n.ParseWork(s)
+				return []string{k, name, string(thread), strconv.FormatUint(job, 10)}, err
+			}},
+		{"JobCancel", "ip", func(a []string) string { return n.JobCancel(id(a[0]), uint64(number(a[1]))) },
+			func(s string) ([]string, error) {
+				thread, job, _, err := n.ParseJob(s)
+				return []string{string(thread), strconv.FormatUint(job, 10)}, err
+			}},
 		{"Dead", "n", func(a []string) string { return n.Dead(id(a[0])) },
 			func(s string) ([]string, error) { id, err := n.ParseDead(s); return []string{string(id)}, err }},
 		{"A2E", "i", func(a []string) string { return n.A2E(id(a[0])) },

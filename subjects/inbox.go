@@ -61,7 +61,7 @@ func route(op string, t [3]string) (Route, error) {
 		return Route{}, err
 	}
 	switch lane := actor.Lane(t[1]); lane {
-	case actor.LaneA, actor.LaneB, actor.LaneQueue, actor.LaneHost, actor.LaneCtl:
+	case actor.LaneA, actor.LaneB, actor.LaneQueue, actor.LaneHost, actor.LaneCtl, actor.LaneJob:
 		return Route{To: actor.ID(t[0]), Lane: lane, From: actor.ID(t[2])}, nil
 	default:
 		return Route{}, refuse(op, "subject", fmt.Errorf("%q is not a lane", t[1]))

@@ -14,7 +14,7 @@ import (
 	"github.com/troupehq/troupe/subjects"
 )
 
-var lanes = []string{"a", "b", "host", "ctl"}
+var lanes = []string{"a", "b", "host", "ctl", "job"}
 
 // drawText draws a name: often a hostile one, or a short one over few letters, so that two draws are
 // often nearly alike.

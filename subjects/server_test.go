@@ -147,7 +147,7 @@ func TestFiltersMatchWhatWeBuild(t *testing.T) {
 		{n.TimerStream(), n.TimerFilters(), []string{n.Timer(longest, "x"), n.Fired(longest, "x")}},
 		{n.MailStream(), []string{n.MailFilter()}, []string{n.Mail(longest, longest, "1")}},
 		{n.JournalStream(), n.JournalFilters(), []string{n.Journal(actor.Address{ID: longest}), n.Journal(actor.Address{ID: longest, Host: true})}},
-		{n.WorkStream(), []string{n.WorkFilter()}, []string{n.Work("tool", "a.b")}},
+		{n.WorkStream(), []string{n.WorkFilter()}, []string{n.Work("tool", "a.b", "sub_1", 7)}},
 		{n.DeadStream(), []string{n.DeadFilter()}, []string{n.Dead(longest)}},
 	} {
 		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: c.stream, Subjects: c.filters, Storage: jetstream.MemoryStorage}); err != nil {

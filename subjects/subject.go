@@ -96,24 +96,6 @@ func (n Names) MailFrom(from actor.ID) string { return join(n.prefix, "mail.*.",
 // MailFilter is what the mail stream listens to.
 func (n Names) MailFilter() string { return n.prefix + "mail.*.*.*" }
 
-// Work is where a job for a worker elsewhere is queued: "<ns>.work.<kind>.<name>".
-func (n Names) Work(kind, name string) string { return join(n.prefix, "work.", kind, name) }
-
-// ParseWork is the inverse of Work.
-func (n Names) ParseWork(subject string) (kind, name string, err error) {
-	var t [2]string
-	if err := parse(n.prefix, "work.", subject, t[:]); err != nil {
-		return "", "", refuse("subjects.ParseWork", "subject", err)
-	}
-	return t[0], t[1], nil
-}
-
-// WorkKind matches all jobs of one kind.
-func (n Names) WorkKind(kind string) string { return join(n.prefix, "work.", kind) + ".*" }
-
-// WorkFilter is what the work stream listens to.
-func (n Names) WorkFilter() string { return n.prefix + "work.*.*" }
-
 // Dead is where an envelope goes that its actor could not take: "<ns>.dead.<id>".
 func (n Names) Dead(id actor.ID) string { return join(n.prefix, "dead.", string(id)) }
 

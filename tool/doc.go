@@ -1,10 +1,11 @@
 // Package tool holds what models can call: one small interface, [Tool], and a [Registry] of tools by name,
-// which come from three places.
+// which come from four places.
 //
 //   - Go functions, made by [Func], whose schema is derived from the Go type that they take.
 //   - NATS micro endpoints ([Endpoint]): the arguments are the request, the response is the result.
 //   - MCP servers ([Server]), run as a command or reached over HTTP. A server's tools are named
 //     <server>_<tool>.
+//   - Workers on other hosts ([Remote]), which a host reaches through their queue.
 //
 // # Use
 //

@@ -15,7 +15,7 @@ import (
 	"github.com/troupehq/troupe/actor"
 )
 
-// ReadFile reads the Endpoints, Servers, Allow and MaxResult of a Config from a file, whose form docs/tools.md
+// ReadFile reads the Endpoints, Servers, Remotes, Allow and MaxResult of a Config from a file, whose form docs/tools.md
 // tells: YAML, or JSON if its name ends in .json. The errors are schema_violations that name the file,
 // and the line where there is one; not_found if there is no file.
 func ReadFile(path string) (Config, error) {
@@ -83,11 +83,18 @@ type file struct {
 	MaxResultBytes int      `json:"maxResultBytes" yaml:"maxResultBytes"`
 }
 
-// An entry has a name, and is one of the two.
+// An entry has a name, and is one of the three.
 type entry struct {
-	Name  string      `json:"name" yaml:"name"`
-	Micro *microEntry `json:"micro" yaml:"micro"`
-	MCP   *mcpEntry   `json:"mcp" yaml:"mcp"`
+	Name   string       `json:"name" yaml:"name"`
+	Micro  *microEntry  `json:"micro" yaml:"micro"`
+	MCP    *mcpEntry    `json:"mcp" yaml:"mcp"`
+	Worker *workerEntry `json:"worker" yaml:"worker"`
+}
+
+type workerEntry struct {
+	Description string         `json:"description" yaml:"description"`
+	Schema      map[string]any `json:"schema" yaml:"schema"`
+	Timeout     string         `json:"timeout" yaml:"timeout"`
 }
 
 type microEntry struct {
@@ -110,22 +117,32 @@ type mcpEntry struct {
 // into puts the entry into a Config.
 func (e *entry) into(cfg *Config) error {
 	const op = "tool.ReadFile"
-	if (e.Micro == nil) == (e.MCP == nil) {
-		return refuse(op, actor.SchemaViolation, "micro", "a tool has either micro or mcp")
+	kinds := 0
+	for _, is := range []bool{e.Micro != nil, e.MCP != nil, e.Worker != nil} {
+		if is {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		return refuse(op, actor.SchemaViolation, "micro", "a tool has one of micro, mcp and worker")
 	}
 	if m := e.Micro; m != nil {
 		endpoint := Endpoint{Name: e.Name, Description: m.Description, Subject: m.Subject}
 		var err error
-		if endpoint.Timeout, err = duration("micro.timeout", m.Timeout); err != nil {
-			return err
-		}
-		if m.Schema != nil {
-			if endpoint.Schema, err = json.Marshal(m.Schema); err != nil {
-				return refuse(op, actor.SchemaViolation, "micro.schema", "%w", err)
-			}
+		if endpoint.Timeout, err = duration("micro.timeout", m.Timeout); err == nil {
+			endpoint.Schema, err = schemaOf("micro.schema", m.Schema)
 		}
 		cfg.Endpoints = append(cfg.Endpoints, endpoint)
-		return nil
+		return err
+	}
+	if w := e.Worker; w != nil {
+		remote := Remote{Name: e.Name, Description: w.Description}
+		var err error
+		if remote.Timeout, err = duration("worker.timeout", w.Timeout); err == nil {
+			remote.Schema, err = schemaOf("worker.schema", w.Schema)
+		}
+		cfg.Remotes = append(cfg.Remotes, remote)
+		return err
 	}
 	m := e.MCP
 	s := Server{Name: e.Name, Command: m.Command, Env: m.Env, Dir: m.Dir, URL: m.URL, Headers: m.Headers}
@@ -135,6 +152,18 @@ func (e *entry) into(cfg *Config) error {
 	}
 	cfg.Servers = append(cfg.Servers, s)
 	return err
+}
+
+// schemaOf is a schema as JSON; none is nil.
+func schemaOf(field string, schema map[string]any) (json.RawMessage, error) {
+	if schema == nil {
+		return nil, nil
+	}
+	data, err := json.Marshal(schema)
+	if err != nil {
+		return nil, refuse("tool.ReadFile", actor.SchemaViolation, field, "%w", err)
+	}
+	return data, nil
 }
 
 // duration reads a time such as 30s or 2m; none is 0.

@@ -104,8 +104,8 @@ func TestReadFileRefuses(t *testing.T) {
 	t.Parallel()
 	for text, words := range map[string][]string{
 		"tools:\n  - name: a\n    mirco: {}":             {"a.yaml", "line 3", "mirco"},
-		"tools:\n  - name: a":                            {"tools[0].micro", "either"},
-		"tools:\n  - {name: a, micro: {}, mcp: {}}":      {"tools[0].micro", "either"},
+		"tools:\n  - name: a":                            {"tools[0].micro", "one of micro, mcp and worker"},
+		"tools:\n  - {name: a, micro: {}, mcp: {}}":      {"tools[0].micro", "one of micro, mcp and worker"},
 		"tools:\n  - {name: a, micro: {timeout: 5}}":     {"tools[0].micro.timeout", `"5"`},
 		"tools:\n  - {name: a, mcp: {startTimeout: 0s}}": {"tools[0].mcp.startTimeout"},
 		"tools: {}":                 {"line 1"},

@@ -22,6 +22,7 @@ type Config struct {
 	Tools     []Tool // Go functions, and whatever else implements Tool
 	Endpoints []Endpoint
 	Servers   []Server
+	Remotes   []Remote
 
 	// Allow is the host's allow-list: names, or beginnings of names with a "*" behind them. Nil allows all. It
 	// is the policy for those who have no tools of their own to go by: see [Registry.Restrict].
@@ -63,6 +64,11 @@ func (c *Config) validate() error {
 			return err
 		}
 	}
+	for i := range c.Remotes {
+		if err := validTimeout(c.Remotes[i].Name+".timeout", c.Remotes[i].Timeout); err != nil {
+			return err
+		}
+	}
 	for i := range c.Servers {
 		if err := c.Servers[i].validate(); err != nil {
 			return err
@@ -100,6 +106,11 @@ func New(cfg Config) (*Registry, error) {
 	}
 	for _, e := range cfg.Endpoints {
 		if err := r.add(&endpoint{e, cfg.Requester}, &cfg); err != nil {
+			return nil, err
+		}
+	}
+	for _, remote := range cfg.Remotes {
+		if err := r.add(&remote, &cfg); err != nil {
 			return nil, err
 		}
 	}
