@@ -38,6 +38,8 @@ func Decode(data []byte) (Request, error) {
 		r = &CancelReq{Envelope: env, SubagentID: o.id("subagent_id", true)}
 	case TypeTerminateReq:
 		r = &TerminateReq{Envelope: env, SubagentID: o.id("subagent_id", true), Teardown: choice(&o, "teardown", false, Teardown(""))}
+	case TypeExtendReq:
+		r = o.extendReq(env)
 	case TypeMergeReq:
 		r = o.mergeReq(env)
 	default:
@@ -109,12 +111,35 @@ func (o *object) config(key string) SubagentConfig {
 		MaxSteps:       c.integer("max_steps", 1, math.MaxInt32, DefaultMaxSteps),
 		TimeoutSeconds: c.integer("timeout_seconds", 1, math.MaxInt32, DefaultTimeoutSeconds),
 		Metadata:       c.dict("metadata"),
+
+		IdleTimeoutSeconds: c.integer("idle_timeout_seconds", 1, math.MaxInt32, 0),
+	}
+	if c.value("budget", false) != nil {
+		cfg.Budget = c.budget("budget")
 	}
 	const defaults = 512 // more than what Encode may add to raw
 	if len(raw) > MaxConfigBytes-defaults && configSize(cfg) > MaxConfigBytes {
 		o.d.fail(o.path+key, actor.TooLarge, whyLong(MaxConfigBytes))
 	}
 	return cfg
+}
+
+// budget reads what a budget bounds, which has to be something.
+func (o *object) budget(key string) *Budget {
+	var b object
+	if _, ok := o.child(&b, key); !ok {
+		return nil
+	}
+	budget := Budget{
+		Tokens:  b.count("tokens", 1, MaxBudget, 0),
+		USD:     b.positive("usd", MaxUSD),
+		Steps:   b.count("steps", 1, MaxBudget, 0),
+		Seconds: b.positive("seconds", math.MaxInt32),
+	}
+	if budget == (Budget{}) {
+		o.fail(key, "bounds none of tokens, usd, steps and seconds")
+	}
+	return &budget
 }
 
 func (o *object) delegateReq(env Envelope) *DelegateReq {
@@ -135,7 +160,7 @@ func (o *object) awaitReq(env Envelope) *AwaitReq {
 	m := &AwaitReq{
 		Envelope:       env,
 		Mode:           choice(o, "mode", false, Mode("")),
-		TimeoutSeconds: o.seconds("timeout_seconds"),
+		TimeoutSeconds: o.positive("timeout_seconds", math.MaxInt32),
 	}
 	m.SubagentID = o.id("subagent_id", m.Mode == "")
 	if m.Mode != "" {
@@ -217,6 +242,13 @@ func (o *object) statuses(key string) []Status {
 		o.fail(key, whyEmpty)
 	}
 	return all
+}
+
+func (o *object) extendReq(env Envelope) *ExtendReq {
+	m := &ExtendReq{Envelope: env, SubagentID: o.id("subagent_id", true)}
+	o.value("seconds", true)
+	m.Seconds = o.positive("seconds", math.MaxInt32)
+	return m
 }
 
 func (o *object) mergeReq(env Envelope) *MergeReq {

@@ -1,4 +1,4 @@
-// Package a2e is the A2E Subagents Capability on the wire: its fifteen messages, their data models,
+// Package a2e is the A2E Subagents Capability on the wire: its fifteen messages, one more to extend deadlines, their data models,
 // enums and defaults, and the codec that validates them. It imports the standard library and
 // [actor], whose Kinds are the wire codes of its errors.
 //

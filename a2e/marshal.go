@@ -36,6 +36,9 @@ func (m ListResp) MarshalJSON() ([]byte, error) { return Encode(&m) }
 func (m CancelReq) MarshalJSON() ([]byte, error) { return Encode(&m) }
 
 // MarshalJSON is [Encode].
+func (m ExtendReq) MarshalJSON() ([]byte, error) { return Encode(&m) }
+
+// MarshalJSON is [Encode].
 func (m TerminateReq) MarshalJSON() ([]byte, error) { return Encode(&m) }
 
 // MarshalJSON is [Encode].

@@ -8,8 +8,8 @@ import (
 	"github.com/troupehq/troupe/actor"
 )
 
-// The message types. Requests are decoded by [Decode], everything else by [DecodeAnswer]. CANCEL and
-// TERMINATE have no answer of their own; their success shows as an event.
+// The message types. Requests are decoded by [Decode], everything else by [DecodeAnswer]. CANCEL,
+// TERMINATE and EXTEND have no answer of their own; their success shows as an event.
 const (
 	TypeSpawnReq     = "SUBAGENT_SPAWN_REQ"
 	TypeSpawnResp    = "SUBAGENT_SPAWN_RESP"
@@ -23,6 +23,7 @@ const (
 	TypeListResp     = "SUBAGENT_LIST_RESP"
 	TypeCancelReq    = "SUBAGENT_CANCEL_REQ"
 	TypeTerminateReq = "SUBAGENT_TERMINATE_REQ"
+	TypeExtendReq    = "SUBAGENT_EXTEND_REQ" // an extension
 	TypeMergeReq     = "SUBAGENT_MERGE_REQ"
 	TypeMergeResp    = "SUBAGENT_MERGE_RESP"
 	TypeEvent        = "SUBAGENT_EVENT"
@@ -40,7 +41,7 @@ type Message interface {
 }
 
 // A Request is a message to the host: *SpawnReq, *DelegateReq, *AwaitReq, *MessageReq, *ListReq,
-// *CancelReq, *TerminateReq or *MergeReq.
+// *CancelReq, *TerminateReq, *ExtendReq or *MergeReq.
 type Request interface {
 	Message
 	request()
@@ -162,6 +163,14 @@ type TerminateReq struct {
 	Teardown   Teardown `json:"teardown,omitempty"` // an extension; the zero value is TeardownCascade
 }
 
+// ExtendReq gives the task that a subagent is at more time: its deadline, and the one for want of progress, come so
+// many seconds later. It is an extension.
+type ExtendReq struct {
+	Envelope
+	SubagentID actor.ID `json:"subagent_id"`
+	Seconds    float64  `json:"seconds"` // above 0
+}
+
 // MergeReq combines the results of subagents.
 type MergeReq struct {
 	Envelope
@@ -219,6 +228,9 @@ func (*CancelReq) Type() string { return TypeCancelReq }
 // Type is [TypeTerminateReq].
 func (*TerminateReq) Type() string { return TypeTerminateReq }
 
+// Type is [TypeExtendReq].
+func (*ExtendReq) Type() string { return TypeExtendReq }
+
 // Type is [TypeMergeReq].
 func (*MergeReq) Type() string { return TypeMergeReq }
 
@@ -238,4 +250,5 @@ func (*MessageReq) request()   {}
 func (*ListReq) request()      {}
 func (*CancelReq) request()    {}
 func (*TerminateReq) request() {}
+func (*ExtendReq) request()    {}
 func (*MergeReq) request()     {}

@@ -20,6 +20,8 @@ const (
 	MaxConfigBytes = 128 << 10 // a SubagentConfig as Encode writes it
 	MaxDepth       = 64        // levels of nesting, the message itself being the first
 	MaxListLimit   = 10000     // ListReq.Limit
+	MaxBudget      = 1 << 53   // Budget.Tokens and Budget.Steps
+	MaxUSD         = 1e9       // Budget.USD
 )
 
 // A Status is where a subagent stands.
@@ -138,6 +140,19 @@ type SubagentConfig struct {
 	MaxSteps       int                        `json:"max_steps"`       // above 0
 	TimeoutSeconds int                        `json:"timeout_seconds"` // above 0
 	Metadata       map[string]json.RawMessage `json:"metadata"`
+
+	// Extensions. IdleTimeoutSeconds is how long a task may go without progress; 0: without limit.
+	IdleTimeoutSeconds int     `json:"idle_timeout_seconds,omitempty"`
+	Budget             *Budget `json:"budget,omitempty"`
+}
+
+// A Budget bounds what a subagent and everything below it may use: Tokens, USD and Steps in the subagent's life,
+// Seconds in each of its tasks. Zero fields bound nothing. It is an extension.
+type Budget struct {
+	Tokens  int64   `json:"tokens,omitempty"` // of input, the cached ones among them, and output
+	USD     float64 `json:"usd,omitempty"`
+	Steps   int64   `json:"steps,omitempty"`
+	Seconds float64 `json:"seconds,omitempty"`
 }
 
 // WithDefaults gives the configuration with the specification's defaults in place of zero fields.

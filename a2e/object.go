@@ -283,6 +283,10 @@ func at(key string, i int) string { return key + "[" + strconv.Itoa(i) + "]" }
 
 // integer reads an optional integer from least to most. An integer has neither fraction nor exponent.
 func (o *object) integer(key string, least, most, absent int) int {
+	return int(o.count(key, int64(least), int64(most), int64(absent)))
+}
+
+func (o *object) count(key string, least, most, absent int64) int64 {
 	raw := o.value(key, false)
 	if raw == nil {
 		return absent
@@ -291,14 +295,14 @@ func (o *object) integer(key string, least, most, absent int) int {
 	switch {
 	case err != nil && !errors.Is(err, strconv.ErrRange):
 		o.fail(key, whyInteger)
-	case err != nil || n < int64(least) || n > int64(most):
+	case err != nil || n < least || n > most:
 		o.fail(key, fmt.Sprintf("must be from %d to %d", least, most))
 	}
-	return int(n)
+	return n
 }
 
-// seconds reads an optional number of seconds above 0.
-func (o *object) seconds(key string) float64 {
+// positive reads an optional number above 0.
+func (o *object) positive(key string, most float64) float64 {
 	raw := o.value(key, false)
 	if raw == nil {
 		return 0
@@ -308,8 +312,8 @@ func (o *object) seconds(key string) float64 {
 		return 0
 	}
 	v, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || v <= 0 || v > math.MaxInt32 {
-		o.fail(key, fmt.Sprintf("must be above 0 and at most %d", math.MaxInt32))
+	if err != nil || v <= 0 || v > most {
+		o.fail(key, fmt.Sprintf("must be above 0 and at most %.0f", most))
 	}
 	return v
 }

@@ -100,7 +100,14 @@ var shapes = []shape{
 	{`{"type":"SUBAGENT_SPAWN_REQ","agent":{"name":"a","model":"m",`, `}}`, "agent.", map[string][]string{
 		"role": badText, "system_prompt": badText, "capabilities": badList, "memory_scope": badScope, "tool_scope": badScope,
 		"max_steps": badInteger, "timeout_seconds": badInteger, "metadata": badDict,
+		"idle_timeout_seconds": badInteger, "budget": {`"a"`, `[]`, `7`, `true`, `{}`, `{"tokens":null}`, `{"token":1}`},
 	}},
+	{`{"type":"SUBAGENT_SPAWN_REQ","agent":{"name":"a","model":"m","budget":{`, `}}}`, "agent.budget.", map[string][]string{
+		"tokens": {`0`, `-1`, `1.5`, `1e3`, `"1"`, `[]`, `9007199254740993`, `99999999999999999999`}, "steps": {`0`, `-1`, `1.5`, `"1"`},
+		"usd": {`0`, `-0.5`, `"1"`, `[]`, `1e10`, `1e400`, `1e-400`}, "seconds": {`0`, `-0.5`, `"1"`, `[]`, `1e10`, `1e400`},
+	}},
+	{`{"type":"SUBAGENT_EXTEND_REQ","seconds":1,`, `}`, "", map[string][]string{"subagent_id": requiredID}},
+	{`{"type":"SUBAGENT_EXTEND_REQ","subagent_id":"s",`, `}`, "", map[string][]string{"seconds": {absent, `null`, `0`, `-0.5`, `"1"`, `[]`, `1e10`, `1e400`, `1e-400`}}},
 	{`{"type":"SUBAGENT_DELEGATE_REQ","task":{"name":"a","instruction":"i"},`, `}`, "", map[string][]string{"subagent_id": requiredID}},
 	{`{"type":"SUBAGENT_DELEGATE_REQ","subagent_id":"s",`, `}`, "", map[string][]string{"task": needObject}},
 	{`{"type":"SUBAGENT_DELEGATE_REQ","subagent_id":"s","task":{"instruction":"i",`, `}}`, "task.", map[string][]string{"name": badName}},

@@ -141,6 +141,11 @@ func (m *TerminateReq) write(w *writer) {
 	w.optional("teardown", string(m.Teardown))
 }
 
+func (m *ExtendReq) write(w *writer) {
+	w.text("subagent_id", string(m.SubagentID))
+	w.float("seconds", m.Seconds)
+}
+
 func (m *MergeReq) write(w *writer) {
 	list(w, "subagent_ids", m.SubagentIDs, element)
 	w.text("strategy", string(cmp.Or(m.Strategy, HierarchicalSummary)))
@@ -179,6 +184,34 @@ func (w *writer) config(key string, c SubagentConfig) {
 	w.integer("max_steps", int64(c.MaxSteps))
 	w.integer("timeout_seconds", int64(c.TimeoutSeconds))
 	w.dict("metadata", c.Metadata)
+	if c.IdleTimeoutSeconds != 0 {
+		w.integer("idle_timeout_seconds", int64(c.IdleTimeoutSeconds))
+	}
+	if c.Budget != nil {
+		w.budget("budget", c.Budget)
+	}
+	w.close()
+}
+
+func (w *writer) budget(key string, b *Budget) {
+	w.key(key)
+	w.open()
+	for _, n := range []struct {
+		key string
+		n   int64
+	}{{"tokens", b.Tokens}, {"steps", b.Steps}} {
+		if n.n != 0 {
+			w.integer(n.key, n.n)
+		}
+	}
+	for _, f := range []struct {
+		key string
+		f   float64
+	}{{"usd", b.USD}, {"seconds", b.Seconds}} {
+		if f.f != 0 {
+			w.float(f.key, f.f)
+		}
+	}
 	w.close()
 }
 

@@ -15,7 +15,7 @@ const (
 	InvalidMessage   Kind = "invalid_message"   // the type is not one of the protocol's requests
 	Unauthorized     Kind = "unauthorized"      // the caller may not do that
 	NotFound         Kind = "not_found"         // no such thing, or not in the caller's tree
-	QuotaExceeded    Kind = "quota_exceeded"    // the tree has as many live subagents as it may
+	QuotaExceeded    Kind = "quota_exceeded"    // the tree has as many live subagents as it may, or a budget is used up
 	DepthExceeded    Kind = "depth_exceeded"    // the child would stand deeper than the limit
 	Conflict         Kind = "conflict"          // the present state forbids it
 	AwaitCycle       Kind = "await_cycle"       // it would wait for itself or for an ancestor

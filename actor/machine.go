@@ -34,7 +34,8 @@ type Needs struct {
 // Input is everything that a decision depends on besides the state.
 type Input struct {
 	Now     time.Time
-	Resumed bool // another process had the actor, and may have died of what was under way
+	Resumed bool      // another process had the actor, and may have died of what was under way
+	Alive   time.Time // when a job of the actor that runs in this process last gave a sign of life; or zero
 	Batch   []Envelope
 	IDs     []ID
 	Threads map[ID]Known

@@ -80,7 +80,7 @@ func (x *turn) alternateOnce() bool {
 		return true
 	default:
 		x.sideStep(side)
-		return h.Job != 0
+		return h.Job != 0 || h.asking()
 	}
 	return false
 }
@@ -124,6 +124,9 @@ func (x *turn) sideStep(side *Side) {
 	i := index(c.Turn)
 	if c.Steps[i] >= side.maxSteps() {
 		x.end(StopMaxSteps, actor.Value{}, fmt.Sprintf("not done after %d steps, the most side %s may take", c.Steps[i], c.Turn))
+		return
+	}
+	if !x.allowed() {
 		return
 	}
 	c.Over = false

@@ -203,6 +203,7 @@ func (x *turn) question(q *Question) {
 		x.event("message_received", dropped{x.env.From, "question", "thread_terminated"})
 		return
 	}
+	x.alive()
 	x.event("message_received", received{x.env.From, "question"})
 	for i := range h.Calls {
 		c := &h.Calls[i]

@@ -50,13 +50,25 @@ func (x *turn) calls(calls []Call) {
 		x.entry(actor.Entry{Kind: actor.EntryCall, Shown: h.Steps, Side: x.said(), From: h.Lineage.ID, Call: c.ID, Name: c.Name, Content: c.Arguments})
 	}
 	for i, c := range calls {
-		if err := x.call(&h.Calls[i], c.Arguments); err != nil {
+		err := invalid(&c)
+		if err == nil {
+			err = x.call(&h.Calls[i], c.Arguments)
+		}
+		if err != nil {
 			x.callFailed(&h.Calls[i], err)
 		}
 	}
 	if h.parked() != wasParked && h.Open {
 		x.statusChanged()
 	}
+}
+
+// invalid is the error of a call whose model wrote something else than arguments, for the model to read.
+func invalid(c *Call) error {
+	if c.Invalid == "" {
+		return nil
+	}
+	return &actor.Error{Kind: actor.SchemaViolation, Field: "arguments", Err: fmt.Errorf("must be a JSON object; nothing was called. What was written is %s", c.Invalid)}
 }
 
 func (x *turn) call(c *call, arguments actor.Value) error {
@@ -224,7 +236,7 @@ func (x *turn) awaitCall(c *call, r *a2e.AwaitReq) error {
 	c.Mode, c.Need = r.Mode, Needed(r, len(c.Waits))
 	if wait := r.Timeout(); wait > 0 {
 		c.Until = x.now + wait.Microseconds()
-		x.out.Timers = append(x.out.Timers, actor.Timer{Name: timerCall + c.Key, At: c.Until, Session: x.head.Session})
+		x.arm(timerCall+c.Key, c.Until)
 	}
 	for _, id := range c.Waits {
 		x.send(actor.Address{ID: id}, actor.LaneQueue, KindAwait, c.Key, &Await{})
@@ -252,6 +264,7 @@ func (x *turn) answered(a *Answer) {
 		if c.Key != a.Call || c.Done || c.Job != 0 {
 			continue
 		}
+		x.alive()
 		if c.Create != nil {
 			x.lifecycle(c, func() error { return x.instanceAnswered(c, a) })
 			return

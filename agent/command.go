@@ -131,6 +131,7 @@ func (x *turn) heard(n *Notify) {
 		x.event("message_received", dropped{x.env.From, "notify", "thread_terminated"})
 		return
 	}
+	x.alive()
 	side := x.ownerOf(x.env.From)
 	x.entry(actor.Entry{Kind: actor.EntryMessage, Side: side, From: x.env.From, Type: "notify", Name: n.Name, Content: n.Content, Meta: ofChild(x.env.From)})
 	if x.def != nil && !x.floored() && x.wakes() {

@@ -213,7 +213,10 @@ func index(lane actor.Lane) int {
 
 // ConfigOf is how A2E sees an instance of an agent.
 func ConfigOf(d *Definition, title string) a2e.SubagentConfig {
-	c := a2e.SubagentConfig{Name: title, Role: d.ToolDescription, Model: "agent/" + d.Name, MaxSteps: d.SideA.maxSteps()}
+	c := a2e.SubagentConfig{
+		Name: title, Role: d.ToolDescription, Model: "agent/" + d.Name, MaxSteps: d.SideA.maxSteps(),
+		TimeoutSeconds: d.TimeoutSeconds, IdleTimeoutSeconds: d.IdleTimeoutSeconds, Budget: d.Budget,
+	}
 	if c.Name == "" {
 		c.Name = d.Name
 	}

@@ -12,6 +12,8 @@ import (
 // The names of timers. That of a tool call is timerCall and the call's key.
 const (
 	timerTimeout = "timeout"
+	timerIdle    = "idle"
+	timerBudget  = "budget"
 	timerSleep   = "sleep"
 	timerCall    = "call-"
 )
@@ -19,18 +21,24 @@ const (
 // A turn is one decision under way.
 type turn struct {
 	*Thread
-	now      int64 // microseconds
-	env      *actor.Envelope
-	out      actor.Turn
-	dirty    bool // the registry entry is no longer true
-	spilled  int  // bytes of results that became completions
-	notified int  // what the parent was told of in the turn
-	told     int  // bytes of answers that tell of the end of the session
+	now       int64 // microseconds
+	env       *actor.Envelope
+	out       actor.Turn
+	dirty     bool  // the registry entry is no longer true
+	spilled   int   // bytes of results that became completions
+	notified  int   // what the parent was told of in the turn
+	told      int   // bytes of answers that tell of the end of the session
+	sign      int64 // when a job that runs here last gave a sign of life; microseconds
+	overtimed bool  // the session ends with the time that a budget gives it
 }
 
 // Decide takes the envelopes in order, then starts what became possible.
 func (t *Thread) Decide(in actor.Input) actor.Turn {
 	x := &turn{Thread: t, now: in.Now.UnixMicro()}
+	if !in.Alive.IsZero() {
+		x.sign = in.Alive.UnixMicro()
+	}
+	ticked := t.head.ticks()
 	if in.Resumed {
 		x.resumed()
 	}
@@ -41,7 +49,7 @@ func (t *Thread) Decide(in actor.Input) actor.Turn {
 		}
 	}
 	x.env = nil
-	return x.finish()
+	return x.finish(ticked)
 }
 
 // Fail ends the session, if one is open, because an envelope to it can't be decided.
@@ -50,13 +58,15 @@ func (t *Thread) Fail(in actor.Input, reason string) actor.Turn {
 	if t.head.Open {
 		x.end(StopError, actor.Value{}, reason)
 	}
-	return x.finish()
+	return x.finish(false)
 }
 
-func (x *turn) finish() actor.Turn {
+func (x *turn) finish(ticked bool) actor.Turn {
 	x.expire()
 	x.tell(maxTold)
 	x.advance()
+	x.watchIdle(ticked)
+	x.giveBack()
 	if x.dirty {
 		x.head.UpdatedAt = x.now
 		x.effect(actor.Effect{Kind: actor.EffectRegistry})
@@ -88,6 +98,10 @@ func (x *turn) take() error {
 		return taking(x, x.boot)
 	case KindNotify:
 		return taking(x, x.heard)
+	case KindExtend:
+		return taking(x, x.extend)
+	case KindGrant:
+		return taking(x, x.granted)
 	case KindGone:
 		return taking(x, x.gone)
 	case KindWake:

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+
+	"github.com/troupehq/troupe/a2e"
 )
 
 // A Definition is an agent as people write it: what each of its sides is backed by, and what that side
@@ -16,8 +18,13 @@ type Definition struct {
 	ToolDescription string   `json:"toolDescription,omitempty"` // what callers' models read of it
 	MaxSessionTurns int      `json:"maxSessionTurns,omitempty"` // of both sides together; 0: no limit
 	RequiredEnv     []string `json:"requiredEnv,omitempty"`     // scoped variables without which it can't work
-	SideA           *Side    `json:"sideA"`
-	SideB           *Side    `json:"sideB,omitempty"` // nil: whoever called
+
+	TimeoutSeconds     int         `json:"timeoutSeconds,omitempty"`     // of a session; 0: no limit
+	IdleTimeoutSeconds int         `json:"idleTimeoutSeconds,omitempty"` // without progress; 0: no limit
+	Budget             *a2e.Budget `json:"budget,omitempty"`             // of a thread and all below it
+
+	SideA *Side `json:"sideA"`
+	SideB *Side `json:"sideB,omitempty"` // nil: whoever called
 }
 
 // A Side is backed by exactly one of a prompt, a handler and a person.
@@ -29,10 +36,13 @@ type Side struct {
 	Subagents      []Relationship `json:"subagents,omitempty"`
 	StopOnResponse *bool          `json:"stopOnResponse,omitempty"` // a response without tool calls ends the turn; default true
 	MaxSteps       int            `json:"maxSteps,omitempty"`       // of a session; default 40
-	SessionStop    *Binding       `json:"sessionStop,omitempty"`    // a tool that ends the session with a result
-	SessionFail    *Binding       `json:"sessionFail,omitempty"`    // a tool that ends it as failed
-	SessionStatus  *Binding       `json:"sessionStatus,omitempty"`  // a tool that says what is going on
-	AskParent      *Binding       `json:"askParent,omitempty"`      // a tool that asks the parent and waits for its message
+
+	IdleTimeoutSeconds int `json:"idleTimeoutSeconds,omitempty"` // while the side acts; default: the agent's
+
+	SessionStop   *Binding `json:"sessionStop,omitempty"`   // a tool that ends the session with a result
+	SessionFail   *Binding `json:"sessionFail,omitempty"`   // a tool that ends it as failed
+	SessionStatus *Binding `json:"sessionStatus,omitempty"` // a tool that says what is going on
+	AskParent     *Binding `json:"askParent,omitempty"`     // a tool that asks the parent and waits for its message
 }
 
 // A Prompt is what a model is told on each step of its side. In a file it may stand by its name alone.

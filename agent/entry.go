@@ -20,6 +20,7 @@ const (
 	StopTimeout    StopReason = "timeout"
 	StopMaxSteps   StopReason = "max_steps"
 	StopMaxTurns   StopReason = "max_turns"
+	StopBudget     StopReason = "budget" // a budget that it stands under is used up
 	StopCancelled  StopReason = "cancelled"
 	StopTerminated StopReason = "terminated"
 )
@@ -58,6 +59,7 @@ type Entry struct {
 	StopReason          StopReason         `json:"stopReason,omitempty"`
 	Step                int                `json:"step"` // of the session
 	MaxSteps            int                `json:"maxSteps"`
+	Usage               *Usage             `json:"usage,omitempty"` // of the thread's life so far, without those below it
 	ParentAgentID       actor.ID           `json:"parent_agent_id,omitempty"`
 	RootAgentID         actor.ID           `json:"root_agent_id"`
 	Depth               int                `json:"depth"`
@@ -65,6 +67,7 @@ type Entry struct {
 	CreatedAt           int64              `json:"createdAt"` // microseconds since 1970, as are the next two
 	UpdatedAt           int64              `json:"updatedAt"`
 	SessionAt           int64              `json:"sessionAt,omitempty"` // when the session was opened
+	Deadline            int64              `json:"deadline,omitempty"`  // of the session that is open
 	Order               uint64             `json:"order"`               // counts the births in the tree
 	Seq                 uint64             `json:"seq"`                 // the journal record that this reflects
 	Config              a2e.SubagentConfig `json:"config"`
@@ -145,6 +148,7 @@ func (t *Thread) RegistryEntry(j uint64) ([]byte, actor.Lineage) {
 		StopReason:          h.Reason,
 		Step:                h.Step,
 		MaxSteps:            b.Config.MaxSteps,
+		Usage:               h.life(),
 		ParentAgentID:       h.Lineage.Parent(),
 		RootAgentID:         h.Lineage.Root(),
 		Depth:               h.Lineage.Depth(),
@@ -152,6 +156,7 @@ func (t *Thread) RegistryEntry(j uint64) ([]byte, actor.Lineage) {
 		CreatedAt:           b.CreatedAt,
 		UpdatedAt:           h.UpdatedAt,
 		SessionAt:           h.SessionAt,
+		Deadline:            h.Deadline,
 		Order:               b.Order,
 		Seq:                 j,
 		Config:              b.Config,

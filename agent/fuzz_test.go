@@ -19,6 +19,8 @@ func FuzzDecide(f *testing.F) {
 		KindAnswer:     &Answer{Call: "1-1-0", Content: value(`{"type":"SUBAGENT_AWAIT_RESP","subagent_id":"sub_a","status":"COMPLETED","result":{},"error":null}`), Ended: Ended{Session: 1, Reason: StopDone, Usage: []byte(`{}`)}},
 		KindJob:        &JobAnswer{N: 1, Step: Step{Said: value(`"x"`), Done: true, Result: value(`{"a":1}`)}},
 		KindTimer:      &Timer{Session: 1, At: 61e6},
+		KindExtend:     &Extend{By: 1},
+		KindGrant:      &Granted{N: 1, Allowed: Amount{Steps: 1}},
 		KindWake:       &Await{},
 		"nonsense":     &Await{},
 	}
@@ -31,7 +33,7 @@ func FuzzDecide(f *testing.F) {
 	f.Add(uint8(1), KindJob, "root", Pack(&JobAnswer{N: 1, Step: Step{Said: value("\xff"), Calls: []Call{{ID: "\xff", Name: "subagent_list", Arguments: value("{")}}}}))
 	f.Add(uint8(2), KindAnswer, "sub_a", Pack(&Answer{Call: "1-1-0", Content: value(`nothing`), Ended: Ended{Session: 1, Usage: []byte("?")}}))
 	f.Fuzz(func(t *testing.T, state uint8, kind, from string, body []byte) {
-		w := newWitness(actor.Lineage{ID: "sub_1", Ancestors: []actor.ID{"root", "sub_p"}})
+		w := newWitness(actor.Lineage{ID: "sub_1", Ancestors: []actor.ID{"root", "sub_p"}}, 4, nil)
 		for _, line := range states[int(state)%len(states)] {
 			w.play(t, line)
 		}

@@ -18,6 +18,8 @@ const (
 	KindQuestion   = "question"   // [Question], from a child
 	KindBoot       = "boot"       // [Prepare], from a host: a creation that had to wait for variables
 	KindNotify     = "notify"     // [Notify], from a child
+	KindExtend     = "extend"     // [Extend], from an ancestor
+	KindGrant      = "grant"      // [Granted], from the host of the tree
 	KindGone       = "gone"       // [Gone], from a child that was terminated
 	KindWake       = "wake"       // nothing: the time asked for in Turn.Wake has come
 )
@@ -29,6 +31,7 @@ const (
 	KindTerminate = "terminate" // [Target]
 	KindMerge     = "merge"     // [Merge]
 	KindNotice    = "notice"    // [Notice], from a thread
+	KindReserve   = "reserve"   // [Reserve], from a thread under budgets
 	KindStopped   = "stopped"   // [Stopped], from a thread
 )
 
@@ -93,6 +96,8 @@ type Notice struct {
 	Session uint64
 	Open    bool
 	Loose   []actor.ID // at the end: threads that were given work and had not said yet whether they take it
+	Late    bool       // at the end: the time that the thread's budget gives a session was over
+	Settled Settled    // at the end
 }
 
 // A Question is what a child asks its parent.
@@ -159,8 +164,9 @@ type Step struct {
 	Done     bool
 	Sleep    int64     // microseconds
 	Commands []Command // of a handler
-	Input    int64     // tokens
+	Input    int64     // of the first version's, as is the next; Used counts tokens now
 	Output   int64
+	Used     Usage // its Steps are not counted
 }
 
 // A Call is a tool call as the model asked for it.
@@ -168,6 +174,7 @@ type Call struct {
 	ID        string
 	Name      string
 	Arguments actor.Value
+	Invalid   string // what the model wrote instead of arguments; the call is answered, not made
 }
 
 // A Spawn asks the host for a new thread.

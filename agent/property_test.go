@@ -24,9 +24,15 @@ func TestThreadKeepsItsRules(t *testing.T) {
 			{ID: "sub_1", Ancestors: []actor.ID{"parent_1"}, Outside: true},
 			{ID: "sub_1", Ancestors: []actor.ID{"root", "sub_p"}},
 			{ID: "sub_1"},
-		}).Draw(t, "lineage"))
+		}).Draw(t, "lineage"), rapid.SampledFrom([]int{0, 4, 20}).Draw(t, "idle"), rapid.SampledFrom([][]actor.ID{nil, {"sub_1"}}).Draw(t, "budgets"))
 		t.Repeat(map[string]func(*rapid.T){
-			"work": func(t *rapid.T) { w.take(t, KindJob, w.result(t)) },
+			"work": func(t *rapid.T) {
+				if w.thread.head.asking() {
+					w.take(t, KindGrant, w.granted(t))
+				} else {
+					w.take(t, KindJob, w.result(t))
+				}
+			},
 			"any": func(t *rapid.T) {
 				n := rapid.IntRange(1, 3).Draw(t, "batch")
 				for range n {
@@ -58,16 +64,17 @@ type witness struct {
 	timers       map[actor.Timer]bool
 	asked        map[string]bool // subjects that wait for an answer
 	asks         int
+	held         uint64 // the reservation that the host has of it; 0: none
 }
 
-func newWitness(l actor.Lineage) *witness {
+func newWitness(l actor.Lineage, idle int, budgets []actor.ID) *witness {
 	w := &witness{
 		now: time.UnixMicro(1e6), status: a2e.Ready, live: true,
 		jobs: map[uint64]bool{}, timers: map[actor.Timer]bool{}, asked: map[string]bool{},
 	}
-	cfg := a2e.SubagentConfig{Name: "ada", Model: "m", MaxSteps: 3, TimeoutSeconds: 60, Capabilities: []string{MultiAgent}}
+	cfg := a2e.SubagentConfig{Name: "ada", Model: "m", MaxSteps: 3, TimeoutSeconds: 60, IdleTimeoutSeconds: idle, Capabilities: []string{MultiAgent}}
 	var err error
-	w.birth, err = Born(Birth{Lineage: l, Config: cfg.WithDefaults()}, w.now.UnixMicro())
+	w.birth, err = Born(Birth{Lineage: l, Config: cfg.WithDefaults(), Budgets: budgets}, w.now.UnixMicro())
 	must(err)
 	w.thread, err = Load(&w.birth, 1, nil)
 	must(err)
@@ -91,7 +98,7 @@ func (w *witness) from(t *rapid.T) (actor.ID, uint64) {
 
 // anything draws an envelope as it may come from elsewhere, late, forged or in vain.
 func (w *witness) anything(t *rapid.T) actor.Envelope {
-	kinds := []string{KindDelegate, KindDelegate, KindMessage, KindAwait, KindAwait, KindStop, KindCompletion, KindAnswer, KindAnswer, KindJob, KindTimer, KindWake}
+	kinds := []string{KindDelegate, KindDelegate, KindMessage, KindAwait, KindAwait, KindStop, KindCompletion, KindAnswer, KindAnswer, KindJob, KindTimer, KindWake, KindExtend}
 	env := actor.Envelope{Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Lane: actor.LaneA}
 	env.From, env.Session = w.from(t)
 	flag := rapid.Bool()
@@ -123,8 +130,11 @@ func (w *witness) anything(t *rapid.T) actor.Envelope {
 		env.Body = Pack(w.answer(t, &env))
 	case KindJob:
 		env.Body = Pack(&JobAnswer{N: rapid.Uint64Range(0, w.thread.head.Jobs+1).Draw(t, "n"), Content: value(`{}`)})
+	case KindExtend:
+		env.Body = Pack(&Extend{By: rapid.Int64Range(1, 20).Draw(t, "by") * 1e6})
+		w.ask(t, &env)
 	case KindTimer:
-		env.From = rapid.SampledFrom([]actor.ID{timerTimeout, timerSleep, "call-1-1-0"}).Draw(t, "timer")
+		env.From = rapid.SampledFrom([]actor.ID{timerTimeout, timerIdle, timerSleep, "call-1-1-0"}).Draw(t, "timer")
 		env.Body = Pack(&Timer{Session: rapid.Uint64Range(0, w.thread.head.Session).Draw(t, "of"), At: w.now.UnixMicro()})
 	}
 	return env
@@ -233,6 +243,29 @@ func (w *witness) check(t fataler, turn, twin actor.Turn) {
 	}
 }
 
+// granted draws the host's answer to the reservation that the thread waits for.
+func (w *witness) granted(t *rapid.T) *Granted {
+	g := &Granted{N: w.thread.head.Allowance.N, Why: "used up"}
+	if g.Allowed.Steps = rapid.Int64Range(0, 3).Draw(t, "steps"); g.Allowed.Steps == 0 {
+		w.held = 0
+	}
+	g.Allowed.Tokens = rapid.SampledFrom([]int64{NoLimit, 0, 100}).Draw(t, "tokens")
+	g.Allowed.USD = NoLimit
+	return g
+}
+
+// settle closes what the host has: each reservation once, and no more steps than it allowed.
+func (w *witness) settle(t fataler, s *Settled) {
+	t.Helper()
+	if s.N != w.held {
+		t.Fatalf("reservation %d is settled; the host has %d", s.N, w.held)
+	}
+	if s.Used.Steps > 3 {
+		t.Fatalf("%d steps are settled, more than were ever allowed", s.Used.Steps)
+	}
+	w.held = 0
+}
+
 // edges are the changes of status that there may be.
 var edges = map[a2e.Status][]a2e.Status{
 	a2e.Ready:      {a2e.Running, a2e.Cancelled, a2e.Terminated},
@@ -259,12 +292,17 @@ func (w *witness) checkEvents(t fataler, turn *actor.Turn) {
 				t.Fatalf("session %d comes behind %d with status %s: sessions are opened one by one", c.Session, w.session, c.Status)
 			}
 			w.status, w.session = c.Status, c.Session
+		case e.Kind == actor.EffectNotice && e.Name == KindReserve:
+			r := unpacked[Reserve](e.Body)
+			w.settle(t, &r.Settled)
+			w.held = r.N
 		case e.Kind == actor.EffectNotice:
 			n := unpacked[Notice](e.Body)
 			if n.Open && w.live {
 				t.Fatalf("the host is told that session %d was opened and takes the thread for live already", n.Session)
 			}
 			w.live = n.Open
+			w.settle(t, &n.Settled)
 		}
 	}
 	if w.status != w.thread.Status() {
@@ -290,7 +328,7 @@ func (w *witness) checkWork(t fataler, turn *actor.Turn) {
 		maps.DeleteFunc(w.timers, func(x actor.Timer, _ bool) bool { return x.Name == name })
 	}
 	for _, x := range turn.Timers {
-		if x.Session == current && w.thread.head.Open && (!slices.Contains(turn.Disarm, x.Name) || x.Name == timerTimeout && x.At == w.thread.head.Deadline) {
+		if x.Session == current && w.thread.head.Open && (!slices.Contains(turn.Disarm, x.Name) || x.At == w.thread.head.Deadline || x.At == w.thread.head.IdleAt) {
 			w.timers[x] = true
 		}
 	}
@@ -308,7 +346,7 @@ func (w *witness) checkWork(t fataler, turn *actor.Turn) {
 			t.Fatalf("timer %+v is outstanding, but by the books %v are", x, w.timers)
 		}
 	}
-	if h := &w.thread.head; h.Open && len(jobs) == 0 && !h.parked() && h.SleepUntil == 0 && !slices.ContainsFunc(h.Calls, func(c call) bool { return !c.Done }) {
+	if h := &w.thread.head; h.Open && len(jobs) == 0 && !h.parked() && h.SleepUntil == 0 && !h.asking() && !slices.ContainsFunc(h.Calls, func(c call) bool { return !c.Done }) {
 		t.Fatalf("the session is open, and nothing is under way that could move it: %+v", h)
 	}
 }
@@ -347,6 +385,9 @@ func (w *witness) checkClosed(t fataler) {
 	}
 	if !h.Open && h.Unseen > 0 {
 		t.Fatalf("%d messages were to open a session, and none is open", h.Unseen)
+	}
+	if !h.Open && w.held != 0 {
+		t.Fatalf("no session is open, and the host still has reservation %d", w.held)
 	}
 	if h.Open && h.Terminated {
 		t.Fatalf("the thread is terminated and has a session open")

@@ -96,6 +96,7 @@ func (x *turn) message(m *Message) {
 
 // took answers a message that was taken: at once, or when the session that shows it ends.
 func (x *turn) took(m *Message) {
+	x.alive()
 	switch {
 	case m.Awaits && x.floored():
 		x.fail(actor.Conflict, "the session that asked was stopped")
@@ -123,6 +124,7 @@ func (x *turn) childEnded(id actor.ID, c *Completion) {
 		x.event("message_received", dropped{id, "completion", "thread_terminated"})
 		return
 	}
+	x.alive()
 	side := x.ownerOf(id)
 	e := actor.Entry{Kind: actor.EntryCompletion, Side: side, From: id, Type: "completion", Name: c.Name, IsError: c.Failed, Content: c.Content}
 	if x.def != nil {
@@ -263,6 +265,10 @@ func (x *turn) timer(t *Timer) {
 	switch {
 	case name == timerTimeout && t.At == h.Deadline:
 		x.end(StopTimeout, actor.Value{}, "not done within "+timeOf(h.Deadline).Sub(timeOf(h.SessionAt)).String())
+	case name == timerIdle && t.At == h.IdleAt:
+		x.idleOver(t.At)
+	case name == timerBudget && t.At == h.BudgetAt:
+		x.overtime()
 	case name == timerSleep && t.At == h.SleepUntil:
 		h.SleepUntil = 0
 	case strings.HasPrefix(name, timerCall):

@@ -36,13 +36,10 @@ func (x *turn) open(opener Opener, task bool) {
 	h.Session++
 	h.Open, h.Task, h.Opener = true, task, opener
 	h.Reason, h.Error, h.Result, h.Partial, h.Progress = "", "", actor.Value{}, actor.Value{}, ""
-	h.Step, h.Input, h.Output = 0, 0, 0
+	h.Step, h.Used = 0, Usage{}
 	h.Calls, h.Opened, h.SleepUntil = nil, nil, 0
 	h.SessionAt = x.now
-	if h.Deadline = 0; x.birth.Config.TimeoutSeconds > 0 {
-		h.Deadline = x.now + int64(x.birth.Config.TimeoutSeconds)*1e6
-		x.out.Timers = append(x.out.Timers, actor.Timer{Name: timerTimeout, At: h.Deadline, Session: h.Session})
-	}
+	x.setDeadline()
 	if c := h.Composed; c != nil {
 		c.Turns, c.Over, c.Steps, c.Ask, c.Notify, c.Stopping, c.Brought, c.Note = 0, false, [2]int{}, nil, notify{}, nil, nil, ""
 	}
@@ -56,6 +53,10 @@ func (x *turn) notice(open bool) {
 	n := Notice{Lineage: x.head.Lineage, Session: x.head.Session, Open: open}
 	if !open {
 		n.Loose, x.head.Loose = x.head.Loose, nil
+		n.Late, x.overtimed = x.overtimed, false
+		if a := x.head.Allowance; a != nil {
+			n.Settled = a.settle()
+		}
 	}
 	x.effect(actor.Effect{Kind: actor.EffectNotice, To: x.hostOf(), Lane: actor.LaneHost, Name: KindNotice, Body: Pack(&n)})
 }
@@ -85,6 +86,9 @@ func (x *turn) advance() {
 		x.advance() // a message that came meanwhile opens the next session
 		return
 	}
+	if !x.allowed() {
+		return
+	}
 	h.Calls = nil
 	h.Step++
 	h.Steps++
@@ -110,6 +114,7 @@ const MaxTries = 8
 // resumed counts the process that has gone.
 func (x *turn) resumed() {
 	h := &x.head
+	x.alive() // what was under way begins again
 	if h.Job == 0 {
 		return
 	}
@@ -132,6 +137,7 @@ func (x *turn) job(a *JobAnswer) {
 	}
 	if a.N == h.Job && h.Open {
 		h.Job = 0
+		x.alive()
 		x.stepDone(a)
 		return
 	}
@@ -141,6 +147,7 @@ func (x *turn) job(a *JobAnswer) {
 	}
 	for c := range h.eachCall {
 		if c.Job == a.N && !c.Done {
+			x.alive()
 			if c.Create != nil {
 				x.lifecycle(c, func() error { return x.instanceJob(c, a) })
 				return
@@ -164,8 +171,8 @@ func (x *turn) job(a *JobAnswer) {
 // stepDone takes the outcome of a model's step.
 func (x *turn) stepDone(a *JobAnswer) {
 	h, s := &x.head, &a.Step
-	h.Input += s.Input
-	h.Output += s.Output
+	h.used(s.Used)
+	h.spend(&s.Used)
 	if s.Progress != "" {
 		h.Progress = s.Progress
 		x.dirty = true
@@ -209,7 +216,7 @@ func (x *turn) sleep(s *Step) {
 	h := &x.head
 	if s.Sleep > 0 {
 		h.SleepUntil = x.now + s.Sleep
-		x.out.Timers = append(x.out.Timers, actor.Timer{Name: timerSleep, At: h.SleepUntil, Session: h.Session})
+		x.arm(timerSleep, h.SleepUntil)
 	}
 }
 
@@ -237,6 +244,7 @@ func (x *turn) end(reason StopReason, result actor.Value, why string) {
 	}
 	if h.Job != 0 {
 		x.out.Abort = append(x.out.Abort, h.Job)
+		h.breakOff()
 	}
 	for i := range h.Calls {
 		c := &h.Calls[i]
@@ -249,7 +257,8 @@ func (x *turn) end(reason StopReason, result actor.Value, why string) {
 		x.spill(c)
 	}
 	h.Open, h.Reason, h.Error, h.Result = false, reason, why, result
-	h.Job, h.Calls, h.SleepUntil, h.Deadline = 0, nil, 0, 0
+	h.Job, h.Calls, h.SleepUntil = 0, nil, 0
+	h.Deadline, h.IdleAt, h.Spared, h.Alive, h.BudgetAt = 0, 0, 0, 0, 0
 	if reason == StopCancelled || reason == StopTerminated {
 		x.unseeAll()
 	}
@@ -448,14 +457,6 @@ func failure(why string, partial []byte) json.RawMessage {
 	}
 	b.WriteByte('}')
 	return json.RawMessage(b.String())
-}
-
-func (h *head) usage() json.RawMessage {
-	data := fmt.Appendf(nil, `{"steps":%d`, h.Step)
-	if h.Input+h.Output > 0 {
-		data = fmt.Appendf(data, `,"input_tokens":%d,"output_tokens":%d`, h.Input, h.Output)
-	}
-	return append(data, '}')
 }
 
 // quote is s as a JSON string.

@@ -84,6 +84,9 @@ func state(t *Thread) string {
 			s += fmt.Sprintf(", asks a person: %s %q", AskID(h.Lineage.ID, c.Ask.N), c.Ask.Question)
 		}
 	}
+	if h.asking() {
+		s += ", asks for an allowance"
+	}
 	if n := len(h.Claims); n > 0 {
 		s += fmt.Sprintf(", %d claims", n)
 	}
@@ -161,6 +164,9 @@ func registryText(t *Thread) string {
 	if e.StatusText != "" {
 		s += fmt.Sprintf(", %q", e.StatusText)
 	}
+	if u := e.Usage; u != nil && u.Tokens() > 0 {
+		s += fmt.Sprintf(", %d tokens $%s in %d steps", u.Tokens(), u.USD, u.Steps)
+	}
 	return s
 }
 
@@ -169,7 +175,17 @@ func bodyText(kind string, body []byte) string {
 	switch kind {
 	case KindNotice:
 		n := unpacked[Notice](body)
-		return fmt.Sprintf("session %d open=%t", n.Session, n.Open)
+		s := fmt.Sprintf("session %d open=%t", n.Session, n.Open)
+		if n.Late {
+			s += ", its time is over"
+		}
+		return s + settledText(n.Settled)
+	case KindReserve:
+		r := unpacked[Reserve](body)
+		if r.N == 0 {
+			return "reserve nothing" + settledText(r.Settled)
+		}
+		return fmt.Sprintf("reserve %d under %s, a step takes %d tokens $%s%s", r.N, r.Budgets, r.Each.Tokens, r.Each.USD, settledText(r.Settled))
 	case KindStopped:
 		s := unpacked[Stopped](body)
 		return fmt.Sprintf("cascade %d, session %d changed=%t %s opened=%s", s.Cascade, s.Session, s.Changed, s.Status, s.Opened)
@@ -208,6 +224,13 @@ func bodyText(kind string, body []byte) string {
 		return fmt.Sprintf("until=%d", unpacked[Await](body).Until)
 	}
 	return fmt.Sprintf("%q", body)
+}
+
+func settledText(s Settled) string {
+	if s.N == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", settle %d: %d steps %d tokens $%s", s.N, s.Used.Steps, s.Used.Tokens, s.Used.USD)
 }
 
 func unpacked[B any](body []byte) B {

@@ -19,6 +19,7 @@ type Birth struct {
 
 	Composition *Composition // nil: what Config says is all
 	Snapshot    string       // that its memory space begins as
+	Budgets     []actor.ID   // the threads with a budget that it stands under, the root first, itself last
 }
 
 // A Thread is the state machine of one subagent. It implements [actor.Machine].
@@ -44,7 +45,7 @@ type head struct {
 	Opener     Opener
 	Step       int    // of the session
 	Steps      uint64 // of all sessions
-	Input      int64  // tokens of the session
+	Input      int64  // of the first version's, as is the next; Used counts tokens now
 	Output     int64
 	SessionAt  int64 // microseconds, as are the next three
 	UpdatedAt  int64
@@ -65,6 +66,13 @@ type head struct {
 	Told       bool       // the parent thread was told, as one who waited
 	Composed   *composed  // of a composed thread
 	Claims     []waiter   // who waits for the session that takes a message that is not taken yet
+	Used       Usage      // of the session; its steps are Step
+	Life       Usage      // of the thread's life; its steps are Steps
+	Alive      int64      // the last progress, while there is a limit on how long there may be none; microseconds, as are the next three
+	IdleAt     int64      // when the idle timer fires
+	BudgetAt   int64      // when the time that the thread's own budget gives the session is over
+	Spared     int64      // the session does not end before for want of progress
+	Allowance  *allowance // of a thread under budgets
 }
 
 // A call is a tool call under way.
@@ -205,6 +213,8 @@ func (h *head) timers() []actor.Timer {
 		}
 	}
 	add(timerTimeout, h.Deadline)
+	add(timerIdle, h.IdleAt)
+	add(timerBudget, h.BudgetAt)
 	add(timerSleep, h.SleepUntil)
 	for i := range h.Calls {
 		if c := &h.Calls[i]; !c.Done {

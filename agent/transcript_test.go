@@ -17,7 +17,10 @@ import (
 // envelopes, decided together. Behind every turn the thread is restored from its head, so that the
 // scripts also say that nothing is kept elsewhere.
 //
-//	born ID [definition=JSON] [relationship=JSON] [owner=b] [parent=ID] [ancestors=IDS] [outside] [steps=N] [timeout=N] [multi_agent]
+//	born ID [definition=JSON] [relationship=JSON] [owner=b] [parent=ID] [ancestors=IDS] [outside] [steps=N] [timeout=N] [idle=N] [multi_agent] [budgets=IDS] [seconds=N of its own]
+//	alive AGO                                  when a job gave its last sign of life, before the next turn
+//	extend by=DURATION [from=]                 asker as above
+//	grant [n=N] [steps=N] [tokens=N] [micros=N] [why=TEXT]   by default the reservation that was asked for last
 //	clock DURATION                             time goes on
 //	delegate TASK [from=ID/SESSION]            asker: reply=SUBJECT or call=KEY; key=KEY
 //	message [from=] [content=JSON] [type=] [root=] [lane=b] [opens] [awaits] [meta=JSON]
@@ -25,7 +28,7 @@ import (
 //	stop [cascade=N] [terminate] [openers=ID/N,…] [floors=ID/N,…]
 //	completion from=CHILD [session=N] [failed] content=JSON
 //	answer CALL [from=] [error] [ended=REASON] content=JSON   another actor's answer to a tool call
-//	step [text=] [done=JSON] [fail=] [error=] [sleep=D] [tokens=IN/OUT] [n=JOB]
+//	step [text=] [done=JSON] [fail=] [error=] [sleep=D] [tokens=IN/OUT] [cached=N] [micros=N] [n=JOB]
 //	  ID TOOL ARGUMENTS                        the tool calls of the step
 //	job N [content=JSON] [error=]              the outcome of another job
 //	timer NAME [session=N] [late]
@@ -45,6 +48,7 @@ func TestTranscripts(t *testing.T) {
 // A stage has one thread on it.
 type stage struct {
 	now    time.Time
+	alive  time.Time
 	birth  actor.Record
 	thread *Thread
 }
@@ -61,10 +65,15 @@ func (s *stage) play(input []string) (string, error) {
 		d, err := time.ParseDuration(c.Word())
 		s.now = s.now.Add(d)
 		return fmt.Sprintf("it is %s\n", s.now.Sub(time.UnixMicro(0))), err
+	case "alive":
+		d, err := time.ParseDuration(c.Word())
+		s.alive = s.now.Add(-d)
+		return "", err
 	case "fail":
 		return s.ended(s.thread.Fail(actor.Input{Now: s.now}, strings.Trim(c.Word(), `"`)))
 	}
-	in := actor.Input{Now: s.now}
+	in := actor.Input{Now: s.now, Alive: s.alive}
+	s.alive = time.Time{}
 	if cmds[0].Name == "resumed" {
 		in.Resumed = true
 		return s.ended(s.thread.Decide(in))
@@ -84,14 +93,21 @@ func (s *stage) play(input []string) (string, error) {
 
 func (s *stage) born(c *script.Command) (string, error) {
 	l := actor.Lineage{ID: actor.ID(c.Word()), Ancestors: c.IDs("ancestors"), Outside: c.Is("outside")}
-	cfg := a2e.SubagentConfig{Name: "ada", Model: "m", MaxSteps: int(c.Number("steps", 40)), TimeoutSeconds: int(c.Number("timeout", 600))}
+	cfg := a2e.SubagentConfig{Name: "ada", Model: "m", MaxSteps: int(c.Number("steps", 40)), TimeoutSeconds: int(c.Number("timeout", 600)), IdleTimeoutSeconds: int(c.Number("idle", 0))}
 	if c.Is(MultiAgent) {
 		cfg.Capabilities = []string{MultiAgent}
 	}
-	born := Birth{Lineage: l, Order: 1, Config: cfg.WithDefaults()}
+	born := Birth{Lineage: l, Order: 1, Config: cfg.WithDefaults(), Budgets: c.IDs("budgets")}
+	if seconds := c.Number("seconds", 0); seconds > 0 {
+		born.Config.Budget = &a2e.Budget{Seconds: float64(seconds)}
+	}
 	if d := c.Take("definition", ""); d != "" {
 		born.Composition = &Composition{Version: 1, Definition: []byte(d), Relationship: []byte(c.Take("relationship", "")), Owner: actor.Lane(c.Take("owner", "a")), Title: "Ada"}
-		born.Config.TimeoutSeconds = 0
+		var def Definition
+		if err := json.Unmarshal([]byte(d), &def); err != nil {
+			return "", err
+		}
+		born.Config.TimeoutSeconds, born.Config.IdleTimeoutSeconds, born.Config.Budget = def.TimeoutSeconds, def.IdleTimeoutSeconds, def.Budget
 	}
 	birth, err := Born(born, s.now.UnixMicro())
 	if err != nil {
@@ -179,6 +195,11 @@ func (s *stage) envelope(c *script.Command) (actor.Envelope, error) {
 	case "created":
 		made := Created{ID: actor.ID(c.Take("id", "")), Relationship: c.Take("relationship", "work"), Owner: actor.LaneA, Children: c.IDs("children")}
 		env.Kind, env.Body = KindAnswer, Pack(&Answer{Call: c.Word(), Created: &made})
+	case KindExtend:
+		env.Body = Pack(&Extend{By: c.Duration("by").Microseconds()})
+	case KindGrant:
+		env.From, env.Lane = h.Lineage.Root(), actor.LaneCtl
+		env.Body = Pack(s.granted(c))
 	case KindQuestion:
 		env.Body = Pack(&Question{Text: strings.Trim(c.Word(), `"`)})
 	case KindGone:
@@ -192,6 +213,22 @@ func (s *stage) envelope(c *script.Command) (actor.Envelope, error) {
 		return env, fmt.Errorf("there is no command %q", c.Name)
 	}
 	return env, nil
+}
+
+// granted is the host's answer to a reservation.
+func (s *stage) granted(c *script.Command) *Granted {
+	g := &Granted{Why: strings.Trim(c.Take("why", ""), `"`), Allowed: Amount{Steps: int64(c.Number("steps", 0)), Tokens: NoLimit, USD: NoLimit}}
+	if n := c.Number("tokens", 0); n > 0 {
+		g.Allowed.Tokens = int64(n)
+	}
+	if n := c.Number("micros", 0); n > 0 {
+		g.Allowed.USD = Micros(n)
+	}
+	if a := s.thread.head.Allowance; a != nil {
+		g.N = a.N
+	}
+	g.N = c.Number("n", g.N)
+	return g
 }
 
 func (s *stage) answer(c *script.Command) *Answer {
@@ -239,14 +276,20 @@ func (s *stage) step(c *script.Command) *JobAnswer {
 	_, a.Step.Done = c.Opts["done"]
 	a.Step.Result = value(c.Take("done", ""))
 	if tokens := c.Take("tokens", ""); tokens != "" {
-		if _, err := fmt.Sscanf(tokens, "%d/%d", &a.Step.Input, &a.Step.Output); err != nil {
+		u := &a.Step.Used
+		if _, err := fmt.Sscanf(tokens, "%d/%d", &u.InputTokens, &u.OutputTokens); err != nil {
 			panic(err)
 		}
 	}
+	a.Step.Used.CacheReadTokens, a.Step.Used.USD = int64(c.Number("cached", 0)), Micros(c.Number("micros", 0))
 	for _, line := range c.Lines {
 		id, rest, _ := strings.Cut(line, " ")
 		name, arguments, _ := strings.Cut(rest, " ")
-		a.Step.Calls = append(a.Step.Calls, Call{ID: id, Name: name, Arguments: value(arguments)})
+		call := Call{ID: id, Name: name, Arguments: value(arguments)}
+		if text, ok := strings.CutPrefix(arguments, "!"); ok {
+			call.Arguments, call.Invalid = value(`{"$invalid":`+text+`}`), text
+		}
+		a.Step.Calls = append(a.Step.Calls, call)
 	}
 	return a
 }

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
 )
 
@@ -80,6 +82,11 @@ func (v *validation) definition(i int) {
 		v.violation(path+".name", "another agent has the name %q", d.Name)
 	}
 	v.notNegative(path+".maxSessionTurns", d.MaxSessionTurns)
+	v.seconds(path+".timeoutSeconds", d.TimeoutSeconds)
+	v.seconds(path+".idleTimeoutSeconds", d.IdleTimeoutSeconds)
+	if d.Budget != nil {
+		v.budget(path+".budget", d.Budget)
+	}
 	v.envNames(path+".requiredEnv", d.RequiredEnv)
 	if d.SideA == nil {
 		v.violation(path+".sideA", "an agent needs a side A")
@@ -132,6 +139,7 @@ func (v *validation) side(path string, s *Side) {
 		v.report(path+".subagents", actor.SubagentHumanSide, "a person's side can't own relationships: nothing there could call them")
 	}
 	v.notNegative(path+".maxSteps", s.MaxSteps)
+	v.seconds(path+".idleTimeoutSeconds", s.IdleTimeoutSeconds)
 	if s.Prompt != nil {
 		v.prompt(path+".prompt", s.Prompt)
 	}
@@ -170,6 +178,28 @@ func cause(err error) error {
 func (v *validation) notNegative(path string, n int) {
 	if n < 0 {
 		v.violation(path, "%d is below zero", n)
+	}
+}
+
+func (v *validation) seconds(path string, n int) {
+	if n < 0 || n > math.MaxInt32 {
+		v.violation(path, "%d is not from 0 to %d", n, math.MaxInt32)
+	}
+}
+
+// budget checks what a budget bounds, as a2e does.
+func (v *validation) budget(path string, b *a2e.Budget) {
+	if *b == (a2e.Budget{}) {
+		v.violation(path, "a budget bounds one of tokens, usd, steps and seconds")
+	}
+	for _, n := range []struct {
+		key  string
+		n    float64
+		most float64
+	}{{"tokens", float64(b.Tokens), a2e.MaxBudget}, {"usd", b.USD, a2e.MaxUSD}, {"steps", float64(b.Steps), a2e.MaxBudget}, {"seconds", b.Seconds, math.MaxInt32}} {
+		if !(n.n >= 0 && n.n <= n.most) {
+			v.violation(path+"."+n.key, "%v is not from 0 to %.0f", n.n, n.most)
+		}
 	}
 }
 

@@ -126,15 +126,15 @@ func (r *reading) want(n *yaml.Node, path, what string) json.RawMessage {
 }
 
 func (r *reading) scalar(n *yaml.Node, t reflect.Type, path string) json.RawMessage {
-	what := map[reflect.Kind]string{reflect.Bool: "true or false", reflect.Int: "a number"}[t.Kind()]
+	what := map[reflect.Kind]string{reflect.Bool: "true or false", reflect.Int: "a number", reflect.Int64: "a number", reflect.Float64: "a number"}[t.Kind()]
 	if what == "" {
 		what = "a text"
 	}
 	if describe(n) != what {
 		return r.want(n, path, what)
 	}
-	if t.Kind() == reflect.Int {
-		if _, err := strconv.Atoi(n.Value); err != nil {
+	if t.Kind() == reflect.Int || t.Kind() == reflect.Int64 {
+		if _, err := strconv.ParseInt(n.Value, 10, t.Bits()); err != nil {
 			return r.want(n, path, "a whole number")
 		}
 	}

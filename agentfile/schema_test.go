@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/agent"
 	"github.com/troupehq/troupe/model"
 )
@@ -48,6 +49,7 @@ func TestSchemaIsTheTypes(t *testing.T) {
 	for name, typ := range map[string]reflect.Type{
 		"agent": reflect.TypeFor[agent.Definition](), "side": reflect.TypeFor[agent.Side](), "prompt": reflect.TypeFor[agent.Prompt](),
 		"bindingObject": reflect.TypeFor[agent.Binding](), "relationship": reflect.TypeFor[agent.Relationship](), "immediate": reflect.TypeFor[agent.Immediate](),
+		"budget": reflect.TypeFor[a2e.Budget](),
 	} {
 		def, ok := defs[name].(map[string]any)
 		if !ok {
@@ -93,6 +95,7 @@ func jsonTypes(t reflect.Type) []string {
 		return []string{"object"}
 	}
 	return []string{map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer",
+		reflect.Int64: "integer", reflect.Float64: "number",
 		reflect.Slice: "array", reflect.Struct: "object"}[t.Kind()]}
 }
 
@@ -146,6 +149,7 @@ func TestSchemaTakesWhatGoWrites(t *testing.T) {
 	no := false
 	d := agent.Definition{
 		Name: "a", Title: "A", ExposeAsTool: true, ToolDescription: "d", MaxSessionTurns: 1, RequiredEnv: []string{"E"},
+		TimeoutSeconds: 60, IdleTimeoutSeconds: 5, Budget: &a2e.Budget{Tokens: 1, USD: 0.5, Steps: 2, Seconds: 1.5},
 		SideA: &agent.Side{
 			Prompt: &agent.Prompt{Name: "p", Text: "t", Model: "m", Tools: []string{"x"}, RequiredSchema: json.RawMessage(`{"type":"object"}`), Metadata: json.RawMessage(`{}`)},
 			Subagents: []agent.Relationship{
@@ -153,7 +157,7 @@ func TestSchemaTakesWhatGoWrites(t *testing.T) {
 					ScopedEnv: []string{"E"}, InitUserMessageProperty: "u", InitAttachmentsProperty: "f", InitAgentNameProperty: "n", Optional: "O", Hidden: true},
 				{Agent: "b", Immediate: &agent.Immediate{NameEnv: "N", DescriptionEnv: "D", ScopedEnv: []string{"E"}}},
 			},
-			StopOnResponse: &no, MaxSteps: 3, SessionStop: &agent.Binding{Tool: "stop", Description: "d"}, SessionFail: &agent.Binding{Tool: "fail", Description: "d"}, SessionStatus: &agent.Binding{Tool: "status", Description: "d"}, AskParent: &agent.Binding{Tool: "ask", Description: "d"},
+			StopOnResponse: &no, MaxSteps: 3, IdleTimeoutSeconds: 4, SessionStop: &agent.Binding{Tool: "stop", Description: "d"}, SessionFail: &agent.Binding{Tool: "fail", Description: "d"}, SessionStatus: &agent.Binding{Tool: "status", Description: "d"}, AskParent: &agent.Binding{Tool: "ask", Description: "d"},
 		},
 		SideB: &agent.Side{Human: true},
 	}
@@ -211,6 +215,8 @@ func TestSchemaAndReaderRefuseAlike(t *testing.T) {
 		"a bad as": "{name: a, sideA: {handler: h, subagents: [{agent: a, as: ü}]}}", "below zero": "{name: a, sideA: {handler: h, maxSteps: -1}}",
 		"immediate": "{name: a, sideA: {handler: h, subagents: [{agent: a, immediate: {env: [X]}}]}}", "communication": "{name: a, sideA: {handler: h, subagents: [{agent: a, parentCommunication: loud}]}}",
 		"environment": "{name: a, requiredEnv: [a-b], sideA: {handler: h}}", "a schema of a list": "{name: a, sideA: {prompt: {text: t, model: m, requiredSchema: {type: array}}}}",
+		"a budget of nothing": "{name: a, budget: {}, sideA: {handler: h}}", "a budget below zero": "{name: a, budget: {usd: -1}, sideA: {handler: h}}",
+		"half a step": "{name: a, budget: {steps: 0.5}, sideA: {handler: h}}", "for ever": "{name: a, timeoutSeconds: 99999999999, sideA: {handler: h}}",
 		"an unknown part": "{agents: [], tools: []}", "a prompt without a name": "{prompts: [{text: t, model: m}]}", "a list": "[{name: a, sideA: {human: true}}]", "a text": "hello",
 	} {
 		if validated(t, compiled, text) == nil {

@@ -191,6 +191,8 @@ func envelopeOf(req a2e.Request) *a2e.Envelope {
 		return &m.Envelope
 	case *a2e.CancelReq:
 		return &m.Envelope
+	case *a2e.ExtendReq:
+		return &m.Envelope
 	case *a2e.TerminateReq:
 		return &m.Envelope
 	case *a2e.MergeReq:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
@@ -174,6 +175,13 @@ func (c *Client) Cancel(ctx context.Context, id actor.ID) (*a2e.Event, error) {
 // than the first did, for what is terminated starts nothing.
 func (c *Client) Terminate(ctx context.Context, id actor.ID) (*a2e.Event, error) {
 	return answer[*a2e.Event](ctx, c, &a2e.TerminateReq{SubagentID: id})
+}
+
+// Extend gives a subagent that is at a task more time: its deadline, and the one for want of progress, come so much
+// later. The event tells when they are, in microseconds since 1970. One that is at no task, or has no deadline, is a
+// Conflict.
+func (c *Client) Extend(ctx context.Context, id actor.ID, by time.Duration) (*a2e.Event, error) {
+	return answer[*a2e.Event](ctx, c, &a2e.ExtendReq{SubagentID: id, Seconds: by.Seconds()})
 }
 
 // Detach terminates a subagent alone: what is below it lives on.

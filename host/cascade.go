@@ -181,6 +181,9 @@ func (c *cascade) floor(f agent.Opener) bool {
 // over answers whoever asked for the cascade. Success shows as an event (S0: no response messages):
 // the one that the target itself published, or that it was over already.
 func (x *treeTurn) over(c *cascade) {
+	if c.Terminate && !c.Detach {
+		x.closeAccounts(c.Target)
+	}
 	name := "cancelled"
 	if c.Terminate {
 		name = "terminated"

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupehq/troupe/actor"
@@ -50,6 +51,7 @@ type cell struct {
 	wake    *time.Timer
 	pin     uint64             // the first message that made the actor busy
 	remotes map[uint64]*remote // jobs that workers elsewhere carry out
+	alive   atomic.Int64       // when a job last gave a sign of life; microseconds since 1970
 
 	// The rest belongs to the goroutine that takes turns.
 	redrive bool // the last record may not have been sent
@@ -335,6 +337,9 @@ func (c *cell) hopeless(batch []actor.Envelope, err error) error {
 // does so three times is a dead letter, and fails what it met.
 func (c *cell) decide(ctx context.Context, batch []actor.Envelope, resumed bool) (turn actor.Turn, err error) {
 	in := actor.Input{Now: time.Now(), Batch: batch, Resumed: resumed}
+	if us := c.alive.Load(); us != 0 {
+		in.Alive = time.UnixMicro(us)
+	}
 	if why := c.poison.of(batch); why != "" {
 		return c.deadLetter(in, why), nil
 	}

@@ -75,7 +75,7 @@ func quick(req a2e.Request, r bus.Request) bool {
 	switch m := req.(type) {
 	case *a2e.SpawnReq:
 		return m.Definition == "" && m.Agent.MemoryScope != a2e.MemorySnapshot
-	case *a2e.DelegateReq, *a2e.CancelReq, *a2e.TerminateReq, *a2e.MergeReq:
+	case *a2e.DelegateReq, *a2e.CancelReq, *a2e.ExtendReq, *a2e.TerminateReq, *a2e.MergeReq:
 		return true
 	case *a2e.AwaitReq:
 		return m.Mode == ""
@@ -153,6 +153,9 @@ func (v *visit) route(ctx context.Context, req a2e.Request) error {
 		return v.toHost(ctx, agent.KindCancel, nil, &agent.Target{ID: m.SubagentID})
 	case *a2e.TerminateReq:
 		return v.toHost(ctx, agent.KindTerminate, nil, &agent.Target{ID: m.SubagentID, Detach: m.Teardown == a2e.TeardownDetach})
+	case *a2e.ExtendReq:
+		body := agent.Extend{By: max(1, int64(m.Seconds*1e6))}
+		return v.send(ctx, v.h.Names.Inbox(m.SubagentID, actor.LaneQueue, v.caller), v.caller, agent.KindExtend, m, &body)
 	case *a2e.MergeReq:
 		if n := idBytes(m.SubagentIDs); n > actor.MaxInline {
 			return &actor.Error{Kind: actor.TooLarge, Field: "subagent_ids", Err: fmt.Errorf("%d bytes of ids, at most %d are taken", n, actor.MaxInline)}
@@ -249,6 +252,10 @@ func withoutEnvelope(req a2e.Request) a2e.Request {
 		bare.Envelope = a2e.Envelope{}
 		return &bare
 	case *a2e.MessageReq:
+		bare := *m
+		bare.Envelope = a2e.Envelope{}
+		return &bare
+	case *a2e.ExtendReq:
 		bare := *m
 		bare.Envelope = a2e.Envelope{}
 		return &bare

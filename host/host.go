@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -39,7 +40,9 @@ type Config struct {
 	Handlers map[string]Handler   // by the name that sides have them by
 	Env      map[string]string    // flags of relationships that a thread has no variable of its own for
 	Running  int                  // jobs at a time in this process; 0: 64 for each core
-
+	// RunningOf is how many steps of a model may run at a time in this process, by its name or by the beginning of
+	// names with a "*" behind it. A model that several of them fit stands under all of these.
+	RunningOf map[string]int
 	WorkCheck time.Duration  // after which a job that workers elsewhere have is first looked for; 0: a minute
 	Log       zerolog.Logger // the zero Logger writes nothing
 }
@@ -57,6 +60,14 @@ func (c *Config) validate() error {
 	}
 	if c.Limits.MaxLive == 0 {
 		c.Limits.MaxLive = DefaultMaxLive
+	}
+	for name, n := range c.RunningOf {
+		if n < 1 || name == "" {
+			return &actor.Error{Op: "host.New", Kind: actor.SchemaViolation, Field: "RunningOf", Err: fmt.Errorf("%q may run %d times at a time, want a model and at least 1", name, n)}
+		}
+	}
+	if c.Running < 0 {
+		return &actor.Error{Op: "host.New", Kind: actor.SchemaViolation, Field: "Running", Err: errors.New("is below zero")}
 	}
 	if c.Running == 0 {
 		c.Running = 64 * runtime.GOMAXPROCS(0)
@@ -87,7 +98,7 @@ type Host struct {
 	scopes    scopes
 	births    recent[actor.ID, store.Message] // made here, good for one activation
 	revisions recent[actor.ID, revision]      // of actors that may be out of memory now
-	slots     chan struct{}                   // one for each job that may run
+	slots     *slots
 	ready     chan struct{}
 	open      chan struct{} // closed once the door is
 	isReady   sync.Once
@@ -106,7 +117,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h := &Host{
 		Config:   cfg,
-		slots:    make(chan struct{}, cfg.Running),
+		slots:    newSlots(cfg.Running, cfg.RunningOf),
 		ready:    make(chan struct{}),
 		open:     make(chan struct{}),
 		owned:    map[int]*partition{},

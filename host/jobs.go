@@ -43,8 +43,8 @@ func (c *cell) start(turn *actor.Turn, first uint64) {
 		}
 		ctx, cancel := context.WithCancel(c.p.ctx)
 		c.jobs[job.N] = cancel
-		work := c.work(job)
-		c.p.h.background.Go(func() { c.do(ctx, job, work) })
+		work, root, model := c.work(job), c.root(), c.thinksWith(job)
+		c.p.h.background.Go(func() { c.do(ctx, root, model, job, work) })
 	}
 	for _, t := range turn.Timers {
 		c.arm(t)
@@ -59,15 +59,14 @@ func (c *cell) owe() {
 }
 
 // do runs a job when there is room for it, and brings the answer to the actor.
-func (c *cell) do(ctx context.Context, job actor.Job, work func(context.Context) deed) {
-	select {
-	case c.p.h.slots <- struct{}{}:
-	case <-ctx.Done():
-		return
+func (c *cell) do(ctx context.Context, root actor.ID, model string, job actor.Job, work func(context.Context) deed) {
+	leave, err := c.p.h.slots.enter(ctx, root, model)
+	if err != nil {
+		return // nobody waits for the answer any more
 	}
 	out := deed{JobAnswer: agent.JobAnswer{Err: "the job ended its own goroutine"}} // as a test's FailNow does
 	defer func() {
-		<-c.p.h.slots
+		leave()
 		switch {
 		case ctx.Err() != nil:
 		case out.queued:

@@ -75,6 +75,9 @@ func same(live, restored *Tree) error {
 	if a, b := fmt.Sprintf("%+v", live.head), fmt.Sprintf("%+v", restored.head); a != b {
 		return fmt.Errorf("the head that was restored is another\nlive     %s\nrestored %s", a, b)
 	}
+	if a, b := books(live), books(restored); a != b {
+		return fmt.Errorf("the budgets that were restored are others\nlive     %s\nrestored %s", a, b)
+	}
 	equal := func(a, b *member) bool {
 		return a.Session == b.Session && a.Gone == b.Gone && a.Lineage.ID == b.Lineage.ID &&
 			a.Lineage.Outside == b.Lineage.Outside && slices.Equal(a.Lineage.Ancestors, b.Lineage.Ancestors)
@@ -83,6 +86,20 @@ func same(live, restored *Tree) error {
 		return fmt.Errorf("the table that was restored is another\nlive     %s\nrestored %s", table(live), table(restored))
 	}
 	return nil
+}
+
+// books are the budgets of a tree, and what is held and asked for.
+func books(t *Tree) string {
+	var b strings.Builder
+	for _, id := range slices.Sorted(maps.Keys(t.accounts)) {
+		fmt.Fprintf(&b, "%+v held %+v; ", *t.accounts[id], t.held[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.members)) {
+		if c := t.members[id].Claim; c != nil {
+			fmt.Fprintf(&b, "%s %+v; ", id, *c)
+		}
+	}
+	return fmt.Sprint(b.String(), slices.Sorted(maps.Keys(t.waiting)), len(t.held))
 }
 
 func table(t *Tree) string {

@@ -278,6 +278,11 @@ func (h *Host) askModel(ctx context.Context, t *agent.Thread, texts []string) (s
 	for _, text := range texts {
 		b.WriteString("\n<document>\n" + text + "\n</document>\n")
 	}
+	leave, err := h.slots.think(ctx, t.Lineage().Root(), config.Model)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
 	resp, err := m.Step(ctx, &model.Request{
 		Thread: t.Lineage().ID, Session: 1, Step: 1, Config: config,
 		Task:     &a2e.TaskDefinition{Name: "merge", Instruction: b.String()},

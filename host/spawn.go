@@ -72,13 +72,13 @@ func (x *treeTurn) births(parent actor.Lineage, s *agent.Spawn, ids []actor.ID) 
 	births := make([]agent.Birth, 0, len(ids))
 	bear := func(parent actor.Lineage, config a2e.SubagentConfig, c *agent.Composition) {
 		x.head.Born++
+		l := actor.Lineage{
+			ID:        ids[len(births)],
+			Ancestors: append(slices.Clone(parent.Ancestors), parent.ID),
+			Outside:   parent.Outside,
+		}
 		births = append(births, agent.Birth{
-			Lineage: actor.Lineage{
-				ID:        ids[len(births)],
-				Ancestors: append(slices.Clone(parent.Ancestors), parent.ID),
-				Outside:   parent.Outside,
-			},
-			Order: x.head.Born, CreatedAt: x.now, Config: config, Composition: c,
+			Lineage: l, Order: x.head.Born, CreatedAt: x.now, Config: config, Composition: c, Budgets: x.openAccount(l, config.Budget),
 		})
 	}
 	bear(parent, s.Config, s.Composition)
@@ -147,7 +147,7 @@ func (x *treeTurn) event(id actor.ID, name string, content any) {
 	x.effect(actor.Effect{Kind: actor.EffectEvent, To: actor.Address{ID: id}, Name: name, Body: data})
 }
 
-// mayspawn checks, in this order: the parent, the claimed root, the parent's state, depth, quota.
+// mayspawn checks, in this order: the parent, the claimed root, the parent's state, depth, quota, budgets.
 func (x *treeTurn) mayspawn(s *agent.Spawn) (actor.Known, *actor.Error) {
 	caller := x.known(x.env.From)
 	parent := caller
@@ -175,7 +175,7 @@ func (x *treeTurn) mayspawn(s *agent.Spawn) (actor.Known, *actor.Error) {
 	if len(x.members)+len(s.Plan) >= x.limits.MaxLive {
 		return parent, &actor.Error{ID: x.head.Root, Kind: actor.QuotaExceeded, Err: fmt.Errorf("the tree has %d live subagents, the most it may", len(x.members))}
 	}
-	return parent, nil
+	return parent, x.budgeted(parent.Lineage)
 }
 
 // chain spells a thread's ancestry, the root first.

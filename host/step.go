@@ -67,6 +67,7 @@ func (c *cell) step(t *agent.Thread) func(context.Context) agent.JobAnswer {
 		var said string
 		r.Progress = func(text string) {
 			said = text
+			c.alive.Store(time.Now().UnixMicro())
 			if after(ctx, sent) {
 				h.progress(s.lineage, s.session, s.step, text)
 			}
@@ -259,7 +260,7 @@ func beyond(entries []actor.Entry, steps uint64, room int64) map[int]bool {
 func (h *Host) stepOf(ctx context.Context, resp *model.Response) (s agent.Step, err error) {
 	s = agent.Step{Fail: words(resp.Fail), Done: resp.Done, Sleep: resp.Sleep.Microseconds()}
 	if resp.Usage != nil {
-		s.Input, s.Output = resp.Usage.InputTokens, resp.Usage.OutputTokens
+		s.Used = usageOf(resp.Usage)
 	}
 	room := actor.MaxInline
 	keep := func(data []byte) (v actor.Value) {
@@ -280,7 +281,9 @@ func (h *Host) stepOf(ctx context.Context, resp *model.Response) (s agent.Step, 
 		s.Result = keep(model.Object(resp.Result))
 	}
 	for _, call := range resp.Calls {
-		s.Calls = append(s.Calls, agent.Call{ID: call.ID, Name: call.Name, Arguments: keep(call.Arguments)})
+		c := agent.Call{ID: call.ID, Name: call.Name, Arguments: keep(call.Arguments)}
+		c.Invalid = invalid(&call)
+		s.Calls = append(s.Calls, c)
 	}
 	return s, err
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -18,12 +19,13 @@ import (
 // compared.
 //
 //	tree ROOT [depth=N] [live=N]
-//	spawn NAME from=ID[/SESSION] [parent=] [root=]     asker: reply=SUBJECT or call=KEY; key=KEY
+//	spawn NAME from=ID[/SESSION] [parent=] [root=] [steps=] [tokens=] [cents=] [timed]     asker: reply=SUBJECT or call=KEY; key=KEY
 //	cancel ID from= | terminate ID from=
 //	stopped ID [cascade=N] [session=N] [status=] [unchanged] [opened=IDS]
-//	opened ID session=N | closed ID session=N           a thread's notices
+//	opened ID session=N | closed ID session=N           a thread's notices; [late]
 //	merge IDS from= [strategy=]
 //	job N [content=JSON] [error=]
+//	reserve N from= [session=N] [each=TOKENS]           and for all three: [settle=N] [used=STEPS] [tokens=N] [micros=N]
 //	terminated ID                                       the registry has it as terminated from now on
 //	envelope KIND BODY | fail REASON | more
 func TestTranscripts(t *testing.T) {
@@ -139,6 +141,13 @@ func (s *stage) state() string {
 	for _, c := range s.tree.head.Cascades {
 		told += fmt.Sprintf(", cascade %d waits for %d", c.N, c.Waiting)
 	}
+	for _, id := range slices.Sorted(maps.Keys(s.tree.accounts)) {
+		a, h := s.tree.accounts[id], s.tree.held[id]
+		told += fmt.Sprintf(", %s used %d+%d steps %d+%d tokens", id, a.Used.Steps, h.Steps, a.Used.Tokens, h.Tokens)
+	}
+	if n := len(s.tree.waiting); n > 0 {
+		told += fmt.Sprintf(", %d ask", n)
+	}
 	if n := len(s.tree.head.Merges); n > 0 {
 		told += fmt.Sprintf(", %d merging", n)
 	}
@@ -153,6 +162,9 @@ func (s *stage) envelope(c *script.Command) (actor.Envelope, error) {
 	switch c.Name {
 	case agent.KindSpawn:
 		cfg := a2e.SubagentConfig{Name: c.Word(), Model: "m"}
+		if b := (a2e.Budget{Steps: int64(c.Number("steps", 0)), Tokens: int64(c.Number("tokens", 0)), USD: float64(c.Number("cents", 0)) / 100}); b != (a2e.Budget{}) || c.Is("timed") {
+			cfg.Budget = &b
+		}
 		env.Body = agent.Pack(&agent.Spawn{Parent: actor.ID(c.Take("parent", "")), Root: actor.ID(c.Take("root", "")), Config: cfg.WithDefaults()})
 	case agent.KindCancel, agent.KindTerminate:
 		env.Body = agent.Pack(&agent.Target{ID: actor.ID(c.Word())})
@@ -164,11 +176,20 @@ func (s *stage) envelope(c *script.Command) (actor.Envelope, error) {
 		})
 	case "opened", "closed":
 		id := actor.ID(c.Word())
-		n := agent.Notice{Session: c.Number("session", 1), Open: c.Name == "opened", Lineage: actor.Lineage{ID: id}}
+		n := agent.Notice{Session: c.Number("session", 1), Open: c.Name == "opened", Lineage: actor.Lineage{ID: id}, Late: c.Is("late"), Settled: settled(c)}
 		if k := s.registry[id]; k != nil {
 			n.Lineage = k.Lineage
 		}
 		env.Kind, env.From, env.Body = agent.KindNotice, id, agent.Pack(&n)
+	case agent.KindReserve:
+		r := agent.Reserve{Session: c.Number("session", 1), Settled: settled(c), Each: agent.Amount{Tokens: int64(c.Number("each", 0))}}
+		if _, err := fmt.Sscan(c.Word(), &r.N); err != nil {
+			return env, err
+		}
+		if k := s.registry[env.From]; k != nil {
+			r.Lineage, r.Budgets = k.Lineage, s.tree.budgetsOf(k.Lineage)
+		}
+		env.Body = agent.Pack(&r)
 	case agent.KindMerge:
 		var ids []actor.ID
 		for _, id := range strings.Split(c.Word(), ",") {
@@ -189,11 +210,22 @@ func (s *stage) envelope(c *script.Command) (actor.Envelope, error) {
 	return env, nil
 }
 
+// settled is what was used of a reservation.
+func settled(c *script.Command) agent.Settled {
+	s := agent.Settled{N: c.Number("settle", 0)}
+	s.Used = agent.Amount{Steps: int64(c.Number("used", 0)), Tokens: int64(c.Number("tokens", 0)), USD: agent.Micros(c.Number("micros", 0))}
+	return s
+}
+
 func effectText(e *actor.Effect) string {
 	switch e.Kind {
 	case actor.EffectBirth:
 		b := unpacked[agent.Birth](e.Body)
-		return fmt.Sprintf("birth of %s, number %d, %s", e.To, b.Order, chain(b.Lineage))
+		s := fmt.Sprintf("birth of %s, number %d, %s", e.To, b.Order, chain(b.Lineage))
+		if len(b.Budgets) > 0 {
+			s += fmt.Sprintf(", under %s", b.Budgets)
+		}
+		return s
 	case actor.EffectAnswer:
 		return fmt.Sprintf("keep the answer to %s: %s", e.Name, unpacked[agent.Stored](e.Body).JSON)
 	case actor.EffectSend:
@@ -213,6 +245,13 @@ func bodyText(kind string, body []byte) string {
 		a := unpacked[agent.Answer](body)
 		return fmt.Sprintf("call %s error=%t %s", a.Call, a.IsError, a.Content.JSON)
 	}
+	if kind == agent.KindGrant {
+		g := unpacked[agent.Granted](body)
+		if g.Allowed.Steps == 0 {
+			return fmt.Sprintf("%d refused: %s", g.N, g.Why)
+		}
+		return fmt.Sprintf("%d, %d steps", g.N, g.Allowed.Steps) + boundText(g.Allowed.Tokens, " %d tokens") + boundText(int64(g.Allowed.USD), " %d millionths of a dollar")
+	}
 	s := unpacked[agent.Stop](body)
 	text := fmt.Sprintf("cascade %d", s.Cascade)
 	if s.Terminate {
@@ -225,6 +264,13 @@ func bodyText(kind string, body []byte) string {
 		text += fmt.Sprintf(" floors %s", openersText(s.Floors))
 	}
 	return text
+}
+
+func boundText(n int64, format string) string {
+	if n == agent.NoLimit {
+		return ""
+	}
+	return fmt.Sprintf(format, n)
 }
 
 func openersText(all []agent.Opener) string {

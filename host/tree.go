@@ -32,10 +32,16 @@ type Tree struct {
 	head    treeHead
 	members map[actor.ID]*member
 
+	accounts map[actor.ID]*account // of the threads with a budget
+	held     map[actor.ID]held     // of these, what the claims of members hold
+	waiting  map[actor.ID]bool     // members whose claims wait
+
+	unsettled bool // some that wait may have an answer
+
 	// Since the last full table, in memory only.
 	records int
 	bytes   int
-	rest    []actor.ID // members that the full table being written still lacks
+	rest    []row // that the full table being written still lacks
 	writing bool
 
 	rounds map[uint64][]actor.ID // of cascades in their first round: who is still to be sent a stop
@@ -49,18 +55,30 @@ type treeHead struct {
 	Loose    []loose
 	Jobs     uint64
 	Merges   []merging
+	Claims   uint64 // asked for so far
 }
 
 // A member is a live thread: it is READY or has a session open.
 type member struct {
 	Lineage actor.Lineage
-	Session uint64 // the last that the host heard of
-	Gone    bool   // in deltas: the table no longer has it
+	Session uint64   // the last that the host heard of
+	Gone    bool     // in deltas: the table no longer has it
+	Claim   *claim   // on budgets, or nil
+	Account *account // in deltas: the row is of this account, not of a member
+}
+
+// A row is of a member or of an account.
+type row struct {
+	id      actor.ID
+	account bool
 }
 
 // NewTree gives the host actor of root's tree before its first record.
 func NewTree(root actor.ID, limits Limits) *Tree {
-	return &Tree{limits: limits, head: treeHead{Root: root}, members: map[actor.ID]*member{}, rounds: map[uint64][]actor.ID{}}
+	return &Tree{
+		limits: limits, head: treeHead{Root: root}, members: map[actor.ID]*member{}, rounds: map[uint64][]actor.ID{},
+		accounts: map[actor.ID]*account{}, held: map[actor.ID]held{}, waiting: map[actor.ID]bool{},
+	}
 }
 
 // Apply restores the tree from its records, oldest first, beginning with the last one's base.
@@ -77,12 +95,18 @@ func (t *Tree) Apply(r *actor.Record) error {
 	}
 	t.head = head
 	for i := range changes {
-		if m := &changes[i]; m.Gone {
-			delete(t.members, m.Lineage.ID)
-		} else {
-			t.members[m.Lineage.ID] = m
+		switch m := &changes[i]; {
+		case m.Account != nil && m.Gone:
+			delete(t.accounts, m.Lineage.ID)
+		case m.Account != nil:
+			t.accounts[m.Lineage.ID] = m.Account
+		case m.Gone:
+			t.setMember(m.Lineage.ID, nil)
+		default:
+			t.setMember(m.Lineage.ID, m)
 		}
 	}
+	t.unsettled = len(t.waiting) > 0
 	t.records++
 	t.bytes += len(r.Delta)
 	return nil
@@ -160,11 +184,13 @@ type treeTurn struct {
 	ids     []actor.ID
 	out     actor.Turn
 	touched map[actor.ID]bool
+
+	touchedAccounts map[actor.ID]bool
 }
 
 // Decide takes the envelopes in order, then goes on with the cascades.
 func (t *Tree) Decide(in actor.Input) actor.Turn {
-	x := &treeTurn{Tree: t, in: &in, now: in.Now.UnixMicro(), ids: in.IDs, touched: map[actor.ID]bool{}}
+	x := &treeTurn{Tree: t, in: &in, now: in.Now.UnixMicro(), ids: in.IDs, touched: map[actor.ID]bool{}, touchedAccounts: map[actor.ID]bool{}}
 	for i := range in.Batch {
 		x.env = &in.Batch[i]
 		if err := x.take(); err != nil {
@@ -173,6 +199,7 @@ func (t *Tree) Decide(in actor.Input) actor.Turn {
 	}
 	x.env = nil
 	x.goOn()
+	x.grant()
 	x.out.Delta = x.delta()
 	return x.out
 }
@@ -192,6 +219,8 @@ func (x *treeTurn) take() error {
 		return opening(x, x.merge)
 	case agent.KindNotice:
 		return opening(x, x.notice)
+	case agent.KindReserve:
+		return opening(x, x.reserve)
 	case agent.KindStopped:
 		return opening(x, x.stopped)
 	case agent.KindJob:
@@ -243,6 +272,8 @@ func (x *treeTurn) notice(n *agent.Notice) {
 		x.head.Loose = append(x.head.Loose, loose{id, n.Lineage})
 	}
 	x.head.Loose = x.head.Loose[max(0, len(x.head.Loose)-maxLoose):]
+	x.settle(n.Lineage.ID, &n.Settled)
+	x.late(n.Lineage.ID, n.Late)
 	m := x.members[n.Lineage.ID]
 	if n.Open {
 		x.live(&member{Lineage: n.Lineage, Session: n.Session})
@@ -252,54 +283,11 @@ func (x *treeTurn) notice(n *agent.Notice) {
 }
 
 func (x *treeTurn) live(m *member) {
-	x.members[m.Lineage.ID] = m
+	x.setMember(m.Lineage.ID, m)
 	x.touched[m.Lineage.ID] = true
 }
 
 func (x *treeTurn) closed(id actor.ID) {
-	delete(x.members, id)
+	x.setMember(id, nil)
 	x.touched[id] = true
-}
-
-// delta encodes what changed in the table; now and then it is, or goes on with, the full table.
-func (x *treeTurn) delta() []byte {
-	if !x.writing && (x.records >= fullEvery || x.bytes > max(fullAfter, rowBytes*len(x.members))) {
-		x.writing, x.out.Full = true, true
-		x.rest = make([]actor.ID, 0, len(x.members))
-		for id := range x.members {
-			x.rest = append(x.rest, id)
-		}
-		slices.Sort(x.rest)
-		x.records, x.bytes = 0, 0
-	}
-	if x.writing {
-		for size := 0; len(x.rest) > 0 && size < fullPart; x.rest = x.rest[1:] {
-			if m := x.members[x.rest[0]]; m != nil {
-				x.touched[x.rest[0]] = true
-				size += rowBytes
-				for _, a := range m.Lineage.Ancestors {
-					size += len(a)
-				}
-			}
-		}
-		if len(x.rest) == 0 {
-			x.writing, x.out.Rebase = false, true
-		}
-	}
-	x.records++
-	if len(x.touched) == 0 {
-		return nil
-	}
-	changes := make([]member, 0, len(x.touched))
-	for id := range x.touched {
-		if m := x.members[id]; m != nil {
-			changes = append(changes, *m)
-		} else {
-			changes = append(changes, member{Lineage: actor.Lineage{ID: id}, Gone: true})
-		}
-	}
-	slices.SortFunc(changes, func(a, b member) int { return cmpID(a.Lineage.ID, b.Lineage.ID) })
-	data := agent.Pack(changes)
-	x.bytes += len(data)
-	return data
 }

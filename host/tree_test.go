@@ -188,7 +188,7 @@ func TestFullTableInParts(t *testing.T) {
 	for range 3 { // the second starts from the base that the first made
 		s.tree.records = fullEvery
 		first := turn(spawn)
-		second := turn(closed(s.tree.rest[0]), closed(s.tree.rest[len(s.tree.rest)-1]), closed("sub_1"), spawn)
+		second := turn(closed(s.tree.rest[0].id), closed(s.tree.rest[len(s.tree.rest)-1].id), closed("sub_1"), spawn)
 		if !first.Full || first.Rebase || second.Full || second.Rebase {
 			t.Fatalf("the table of %d threads is written in one or two records", many)
 		}

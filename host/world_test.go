@@ -50,6 +50,7 @@ type world struct {
 	quiet   map[actor.ID]bool // subtrees that the agent outside gives no more work to
 	count   int
 	timers  []alarm
+	budgets bool // some threads have one
 }
 
 // A box is an inbox: what is on lane ctl is decided ahead of the rest.
@@ -102,7 +103,7 @@ func (w *world) ask(to actor.Address, lane actor.Lane, kind string, body any) st
 }
 
 func (w *world) spawn() {
-	cfg := a2e.SubagentConfig{Name: "n", Model: "m", MaxSteps: 6, Capabilities: []string{agent.MultiAgent}}
+	cfg := a2e.SubagentConfig{Name: "n", Model: "m", MaxSteps: 6, Capabilities: []string{agent.MultiAgent}, Budget: w.budget()}
 	w.ask(w.host(), actor.LaneHost, agent.KindSpawn, &agent.Spawn{Config: cfg.WithDefaults()})
 	w.deliver(w.host())
 }
@@ -273,6 +274,9 @@ func (w *world) carryOut(from actor.ID, host bool, turn *actor.Turn) {
 		case actor.EffectBirth:
 			w.bear(unpacked[agent.Birth](e.Body))
 		case actor.EffectNotice:
+			if e.Name == agent.KindReserve && !w.budgets {
+				w.t.Fatalf("%s stands under no budget and asks for an allowance", from)
+			}
 			w.put(e.To, e.Lane, actor.Envelope{From: from, Kind: e.Name, Body: e.Body})
 		case actor.EffectSend:
 			w.put(e.To, e.Lane, actor.Envelope{From: from, Session: e.Session, Kind: e.Name, Asker: e.Asker, Body: e.Body})
@@ -304,7 +308,7 @@ func (w *world) bear(b agent.Birth) {
 // makes new ones, or ends.
 func (w *world) step(id actor.ID, last bool) {
 	jobs, _ := w.threads[id].Outstanding()
-	a := agent.JobAnswer{N: jobs[0].N}
+	a := agent.JobAnswer{N: jobs[0].N, Step: agent.Step{Used: w.used()}}
 	below := w.under(id)[1:]
 	choice := 0
 	if !last {
@@ -319,7 +323,7 @@ func (w *world) step(id actor.ID, last bool) {
 			w.results[result] = l.Parent()
 		}
 	case choice == 1 || len(below) == 0:
-		a.Step.Calls = []agent.Call{{ID: "c", Name: "subagent_spawn", Arguments: actor.Value{JSON: []byte(`{"agent":{"name":"x","model":"m","max_steps":6,"capabilities":["multi_agent"]}}`)}}}
+		a.Step.Calls = []agent.Call{{ID: "c", Name: "subagent_spawn", Arguments: actor.Value{JSON: []byte(`{"agent":{"name":"x","model":"m","max_steps":6,"capabilities":["multi_agent"]` + w.budgetJSON() + `}}`)}}}
 	default:
 		for i := range rapid.IntRange(1, 3).Draw(w.t, "calls") {
 			name, arguments := w.call(below)

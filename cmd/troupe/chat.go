@@ -136,7 +136,7 @@ func (t *talk) lines(ctx context.Context) error {
 
 // turn sends a message, and prints what is said until the thread rests.
 func (t *talk) turn(ctx context.Context, text string) error {
-	before, err := entry(ctx, t.c, t.id)
+	before, _, err := entry(ctx, t.c, t.id)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (t *talk) until(ctx context.Context, before agent.Entry) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		now, err := entry(ctx, t.c, t.id)
+		now, _, err := entry(ctx, t.c, t.id)
 		if err != nil {
 			return err
 		}

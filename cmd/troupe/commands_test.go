@@ -219,7 +219,7 @@ func TestKilledAndRestarted(t *testing.T) {
 func TestUpRefuses(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
-	f := up(t, "--listen", "127.0.0.1:0", "--store", store)
+	f := up(t, "--listen", "127.0.0.1:0", "--store", store, "--max-running", "1", "--max-running-model", "builtin/*=1")
 	at := strings.TrimPrefix(f.url, "nats://")
 	for _, c := range []struct {
 		code int
@@ -234,6 +234,9 @@ func TestUpRefuses(t *testing.T) {
 		{exitUsage, "listen", []string{"--store", t.TempDir(), "--listen", "nowhere"}},
 		{exitUsage, "nats.conf", []string{"--store", t.TempDir(), "--nats-config", filepath.Join(t.TempDir(), "nats.conf")}},
 		{exitUsage, "--max-live", []string{"--store", t.TempDir(), "--max-live", "0"}},
+		{exitUsage, "--max-running", []string{"--store", t.TempDir(), "--max-running", "-1"}},
+		{exitUsage, "--max-running-model builtin/echo=0", []string{"--store", t.TempDir(), "--max-running-model", "builtin/echo=0"}},
+		{exitUsage, "max-running-model", []string{"--store", t.TempDir(), "--max-running-model", "builtin/echo"}},
 		{exitUsage, "partitions", []string{"--store", t.TempDir(), "--listen", "127.0.0.1:0", "--partitions", "5000"}},
 		{exitUsage, "exclude each other", []string{"--nats", f.url, "--store", store}},
 		{exitUsage, "one of", []string{"--log-level", "loud"}},

@@ -65,7 +65,7 @@ func (a *app) showCommand() *cobra.Command {
 		Example: "  troupe show sub_1f0c22aa -o json | jq .last.result",
 		Args:    takes("ID"),
 		RunE: a.does(a.asks(func(ctx context.Context, c *client.Client, args []string) error {
-			e, err := entry(ctx, c, actor.ID(args[0]))
+			e, below, err := entry(ctx, c, actor.ID(args[0]))
 			if err != nil {
 				return err
 			}
@@ -79,34 +79,34 @@ func (a *app) showCommand() *cobra.Command {
 			if a.json() {
 				return a.print(struct {
 					Entry agent.Entry    `json:"entry"`
+					Used  agent.Usage    `json:"usedWithBelow"`
 					Last  *a2e.AwaitResp `json:"last"`
-				}{e, last})
+				}{e, below, last})
 			}
-			return a.showText(&e, last)
+			return a.showText(&e, below, last)
 		})),
 	}
 	return a.asking(cmd, requestTimeout)
 }
 
-// entry finds a subagent in the agent's tree.
-func entry(ctx context.Context, c *client.Client, id actor.ID) (agent.Entry, error) {
+// entry finds a subagent in the agent's tree, and adds up what it and all below it used.
+func entry(ctx context.Context, c *client.Client, id actor.ID) (agent.Entry, agent.Usage, error) {
 	entries, err := c.Entries(ctx, "")
 	if err != nil {
-		return agent.Entry{}, err
+		return agent.Entry{}, agent.Usage{}, err
 	}
-	for _, e := range entries {
-		if e.SubagentID == id {
-			return e, nil
-		}
+	g := newGrove(c.Agent(), id, entries)
+	if e, ok := g.entries[id]; ok {
+		return e, totals(g.entries)[id], nil
 	}
-	return agent.Entry{}, notFound(id, fmt.Sprintf("%s has no such subagent", c.Agent()))
+	return agent.Entry{}, agent.Usage{}, notFound(id, fmt.Sprintf("%s has no such subagent", c.Agent()))
 }
 
 func notFound(id actor.ID, why string) error {
 	return &actor.Error{ID: id, Kind: actor.NotFound, Err: errors.New(why)}
 }
 
-func (a *app) showText(e *agent.Entry, last *a2e.AwaitResp) error {
+func (a *app) showText(e *agent.Entry, below agent.Usage, last *a2e.AwaitResp) error {
 	rows := [][]string{
 		{"id", string(e.SubagentID)},
 		{"name", clean(e.Name)},
@@ -125,6 +125,18 @@ func (a *app) showText(e *agent.Entry, last *a2e.AwaitResp) error {
 		if more[1] != "" {
 			rows = append(rows, more)
 		}
+	}
+	if e.Deadline != 0 {
+		rows = append(rows, []string{"deadline", comes(e.Deadline)})
+	}
+	if own := e.Usage; own != nil {
+		rows = append(rows, []string{"used", usageRow(*own)})
+	}
+	if e.Usage == nil && below.Steps > 0 || e.Usage != nil && below != *e.Usage {
+		rows = append(rows, []string{"with all below", usageRow(below)})
+	}
+	if b := e.Config.Budget; b != nil {
+		rows = append(rows, []string{"budget", budgetRow(b, below)})
 	}
 	if last != nil && last.Error != "" {
 		rows = append(rows, []string{"error", clean(last.Error)})

@@ -162,7 +162,7 @@ func TestMCPToolsMatchTheProtocol(t *testing.T) {
 	}
 	full := map[string]string{
 		"subagent_spawn": `{"agent":{"name":"s","model":"m","role":"r","system_prompt":"p","capabilities":["tools"],"memory_scope":"isolated","tool_scope":"shared",
-			"max_steps":1,"timeout_seconds":1,"metadata":{}},"parent_agent_id":"sub_1"}`,
+			"max_steps":1,"timeout_seconds":1,"metadata":{},"idle_timeout_seconds":1,"budget":{"tokens":1,"usd":0.5,"steps":1,"seconds":1}},"parent_agent_id":"sub_1"}`,
 		"subagent_delegate":  `{"subagent_id":"a","task":{"name":"t","instruction":"i","success_criteria":["c"],"metadata":{}}}`,
 		"subagent_await":     `{"subagent_ids":["a","b"],"mode":"quorum","quorum":2,"timeout_seconds":1.5}`,
 		"subagent_send":      `{"to_subagent_id":"a","from_subagent_id":"b","message":{"type":"t","content":null,"metadata":{}}}`,

@@ -79,7 +79,7 @@ func (p *progress) update(e agent.Entry) {
 		return
 	}
 	if before.A2E() != status || before.StatusText != e.StatusText || e.ParentAgentID != actor.ID(p.name) && before.Step != e.Step {
-		p.line(status, row(&e, "", e.Depth-1, 0, time.Now()))
+		p.line(status, row(&e, rowNotes{}, e.Depth-1, 0, time.Now()))
 	}
 }
 

@@ -93,7 +93,7 @@ func (a *app) root() *cobra.Command {
 	cobra.EnableCommandSorting = false // they stand in the order in which they are used
 	add("run", a.runCommand(), a.upCommand(), a.workerCommand(), a.mcpCommand())
 	add("define", a.agentsCommand())
-	add("work", a.spawnCommand(), a.delegateCommand(), a.awaitCommand(), a.sendCommand(), a.mergeCommand(), a.chatCommand(), a.answerCommand())
+	add("work", a.spawnCommand(), a.delegateCommand(), a.awaitCommand(), a.sendCommand(), a.extendCommand(), a.mergeCommand(), a.chatCommand(), a.answerCommand())
 	add("look", a.lsCommand(), a.treeCommand(), a.showCommand(), a.inboxCommand())
 	add("stop", a.cancelCommand(), a.terminateCommand())
 	add("operate", a.membersCommand(), a.dlqCommand(), a.gcCommand())

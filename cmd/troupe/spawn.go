@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ func (a *app) spawnCommand() *cobra.Command {
 		config  a2e.SubagentConfig
 		pairs   []string
 		parent  string
+		budget  map[string]string
 		memory  = choice{string(a2e.MemoryShared), []string{"shared", "isolated", "snapshot"}}
 		tooling = choice{string(a2e.ToolsRestricted), []string{"shared", "restricted", "isolated"}}
 	)
@@ -32,8 +34,14 @@ func (a *app) spawnCommand() *cobra.Command {
 			if config.MaxSteps < 1 || config.TimeoutSeconds < 1 {
 				return usage(errors.New("--max-steps and --timeout-seconds are at least 1"))
 			}
+			if config.IdleTimeoutSeconds < 0 {
+				return usage(errors.New("--idle-timeout-seconds is below zero"))
+			}
 			if config.Metadata, err = metadata(pairs); err != nil {
 				return err
+			}
+			if config.Budget, err = budgetOf(budget); err != nil {
+				return usage(fmt.Errorf("--budget: %w", err))
 			}
 			id, err := c.Spawn(ctx, client.SpawnRequest{Agent: config, Parent: actor.ID(parent)})
 			if err != nil {
@@ -54,6 +62,8 @@ func (a *app) spawnCommand() *cobra.Command {
 	f.Var(&tooling, "tool-scope", "which tools it may use")
 	f.IntVar(&config.MaxSteps, "max-steps", a2e.DefaultMaxSteps, "steps that a task may take")
 	f.IntVar(&config.TimeoutSeconds, "timeout-seconds", a2e.DefaultTimeoutSeconds, "seconds that a task may take")
+	f.IntVar(&config.IdleTimeoutSeconds, "idle-timeout-seconds", 0, "seconds that a task may go without progress (default: without limit)")
+	f.StringToStringVar(&budget, "budget", nil, "what it and all below it may use, as `KEY=N,…`: tokens, usd and steps in its life, seconds in each task")
 	f.StringArrayVar(&pairs, "metadata", nil, "KEY=JSON; may be repeated")
 	f.StringVar(&parent, "parent", "", "a subagent to make it a child of (default: the agent)")
 	must(cmd.MarkFlagRequired("model"))

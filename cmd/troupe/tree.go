@@ -28,6 +28,8 @@ agent, or one of the subagents.
 
   ○ ready   ● running   ◐ waiting   ✓ completed   ✗ failed   ⊘ cancelled   ■ terminated
 
+Behind the step stands what it and all below it used: tokens and US dollars, where models count.
+
 With --live the picture is kept up to date until interrupted; where stdout is no terminal, each
 change is a line.`,
 		Example: "  troupe tree\n  troupe tree run-1f0c22aa --live",
@@ -95,7 +97,7 @@ func (a *app) liveTree(ctx context.Context, c *client.Client, g *grove) error {
 			if a.json() {
 				_ = a.print(&e)
 			} else {
-				_ = a.say("%s", row(&e, "", g.depth(e.SubagentID), 0, time.Now()))
+				_ = a.say("%s", row(&e, rowNotes{}, g.depth(e.SubagentID), 0, time.Now()))
 			}
 		})
 	}
@@ -165,10 +167,11 @@ func (g *grove) depth(id actor.ID) int {
 	return -1
 }
 
-// A branch is an entry and how far below the top it stands.
+// A branch is an entry, how far below the top it stands, and what it and all below it used.
 type branch struct {
 	agent.Entry
 	depth int
+	used  agent.Usage
 }
 
 // branches gives what is shown, each parent before its children, children in the order of their birth.
@@ -179,17 +182,18 @@ func (g *grove) branches() []branch {
 	for _, e := range slices.SortedFunc(maps.Values(g.entries), func(x, y agent.Entry) int { return cmp.Compare(x.Order, y.Order) }) {
 		children[e.ParentAgentID] = append(children[e.ParentAgentID], e)
 	}
+	used := totals(g.entries)
 	var all []branch
 	var grow func(id actor.ID, depth int)
 	grow = func(id actor.ID, depth int) {
 		for _, e := range children[id] {
-			all = append(all, branch{e, depth})
+			all = append(all, branch{e, depth, used[e.SubagentID]})
 			grow(e.SubagentID, depth+1)
 		}
 	}
 	depth := 1
 	if e, ok := g.entries[g.top]; ok {
-		all = append(all, branch{e, 0})
+		all = append(all, branch{e, 0, used[g.top]})
 	}
 	grow(g.top, depth)
 	return all
@@ -214,13 +218,18 @@ func (g *grove) lines(now time.Time) []string {
 			lines[0] += "  (no subagents)"
 		}
 	}
-	width := 0
+	width, spending := 0, 0
 	for _, b := range all {
+		spending = max(spending, columns(spent(b.used)))
 		width = max(width, 2*b.depth+columns(clip(clean(b.Name), maxNameColumns)))
 	}
 	for _, b := range all {
 		b.Name = clip(clean(b.Name), maxNameColumns)
-		lines = append(lines, row(&b.Entry, g.why[b.SubagentID], b.depth, width, now))
+		notes := rowNotes{why: g.why[b.SubagentID]}
+		if spending > 0 {
+			notes.spent = pad(spent(b.used), spending)
+		}
+		lines = append(lines, row(&b.Entry, notes, b.depth, width, now))
 	}
 	return lines
 }
@@ -228,14 +237,23 @@ func (g *grove) lines(now time.Time) []string {
 // maxNameColumns is how much of a name is shown where columns follow it.
 const maxNameColumns = 40
 
-// row is a subagent in one line: status, name, id, age, step, and the last progress or, of one that
+// rowNotes are what is known of a subagent besides its entry.
+type rowNotes struct {
+	why   string // it failed
+	spent string // by it and all below it
+}
+
+// row is a subagent in one line: status, name, id, age, step, what was spent, and the last progress or, of one that
 // failed, why: the error if it is known, else the stop reason.
-func row(e *agent.Entry, why string, depth, width int, now time.Time) string {
+func row(e *agent.Entry, notes rowNotes, depth, width int, now time.Time) string {
 	indent := strings.Repeat("  ", depth)
 	name := pad(clean(e.Name), width-len(indent))
 	line := fmt.Sprintf("%s%s %s  %s  %4s", indent, glyphs[e.A2E()], name, e.SubagentID, age(now.Sub(time.UnixMicro(e.CreatedAt))))
 	if e.Session > 0 {
 		line += fmt.Sprintf("  step %d/%d", e.Step, e.MaxSteps)
+	}
+	if notes.spent != "" {
+		line += "  " + notes.spent
 	}
 	text := e.StatusText
 	if e.ThreadName != "" {
@@ -245,10 +263,10 @@ func row(e *agent.Entry, why string, depth, width int, now time.Time) string {
 		text += "  asks: " + clip(e.Awaiting.Question, maxNameColumns)
 	}
 	if e.A2E() == a2e.Failed {
-		text = cmp.Or(why, "stopped by "+string(e.StopReason))
+		text = cmp.Or(notes.why, "stopped by "+string(e.StopReason))
 	}
 	if text != "" {
 		line += "  " + clean(text)
 	}
-	return line
+	return strings.TrimRight(line, " ")
 }

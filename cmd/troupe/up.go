@@ -34,6 +34,8 @@ type upFlags struct {
 	listen, store, sync, config, member, prices, sealKeys, tools string
 	partitions, replicas                                         int
 	limits                                                       host.Limits
+	running                                                      int
+	runningOf                                                    map[string]int
 	level                                                        choice
 	http                                                         web
 }
@@ -61,6 +63,8 @@ func (a *app) upCommand() *cobra.Command {
 	f.IntVar(&u.replicas, "replicas", 0, "servers of a cluster that keep each stream; counts when the namespace is created (default 1)")
 	f.IntVar(&u.limits.MaxDepth, "max-depth", host.DefaultMaxDepth, "how deep subagents may spawn subagents")
 	f.IntVar(&u.limits.MaxLive, "max-live", host.DefaultMaxLive, "live subagents that a tree may have")
+	f.IntVar(&u.running, "max-running", 0, "model steps, tool calls and other jobs at a time in this process (default 64 for each core)")
+	f.StringToIntVar(&u.runningOf, "max-running-model", nil, "steps of a model at a time in this process, as `NAME=N`; a NAME* is all models that begin so; may be repeated")
 	f.StringVar(&u.member, "member", "", "this host's name among those of the namespace (default: kept in the store, else a random one)")
 	f.StringVar(&u.sealKeys, "seal-keys", "", "a `FILE` of keys that close scoped values at rest: 32 bytes in base64, one a line, the one in use first")
 	f.StringVar(&u.tools, "tools", "", "a `FILE` of tools that agents may use, YAML or JSON")
@@ -81,6 +85,14 @@ func (a *app) up(ctx context.Context, u *upFlags) error {
 	}
 	if u.limits.MaxDepth < 1 || u.limits.MaxLive < 1 || u.partitions < 0 || u.replicas < 0 {
 		return usage(errors.New("--max-depth and --max-live are at least 1, --partitions and --replicas not below zero"))
+	}
+	if u.running < 0 {
+		return usage(errors.New("--max-running is not below zero"))
+	}
+	for name, n := range u.runningOf {
+		if name == "" || n < 1 {
+			return usage(fmt.Errorf("--max-running-model %s=%d: want a model, and at least 1", name, n))
+		}
 	}
 	seal, err := u.seal()
 	if err != nil {
@@ -106,7 +118,7 @@ func (a *app) up(ctx context.Context, u *upFlags) error {
 	if server != nil {
 		defer closing(log, "the server", server.Close)
 	}
-	err = a.host(ctx, u, names, server, host.Config{Models: brains, Limits: u.limits, Log: log}, seal)
+	err = a.host(ctx, u, names, server, host.Config{Models: brains, Limits: u.limits, Running: u.running, RunningOf: u.runningOf, Log: log}, seal)
 	if ctx.Err() != nil {
 		return nil
 	}
