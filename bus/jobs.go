@@ -53,8 +53,9 @@ const (
 	JobExhausted                 // it was delivered as often as it may be, and nobody gets it again
 )
 
-// Standing looks a job up, at the leader. One that is exhausted is told of as queued while workers are busy with others, or
-// until one asks for a job (measured with nats-server 2.15.2: only then does it notice that the last delivery came to nothing).
+// Standing looks a job up, at the leader. One that is exhausted is told of as queued while workers are busy with
+// others, or until one asks for a job (measured with nats-server 2.15.2: only then does it notice that the last
+// delivery came to nothing).
 func (j Jobs) Standing(ctx context.Context, subject string) (Standing, error) {
 	const op = "bus.Standing"
 	kind, name, _, _, err := j.names.ParseWork(subject)

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/bus"
 	"github.com/troupehq/troupe/test/natstest"
@@ -215,4 +217,20 @@ func TestFirstTakerDecides(t *testing.T) {
 	if taken := take(t, other); taken.AckWait != short || !taken.Last {
 		t.Errorf("the second worker has a lease of %v, last attempt %v; the first made the consumer with %v and one attempt", taken.AckWait, taken.Last, short)
 	}
+}
+
+// The work stream of an earlier version, which nothing was ever published to, becomes ours.
+func TestFormerWorkStream(t *testing.T) {
+	t.Parallel()
+	srv := natstest.Start(t)
+	conn, names := natstest.Conn(t, srv), natstest.Names(t)
+	_, err := conn.JS.CreateStream(natstest.Context(t), jetstream.StreamConfig{
+		Name: names.WorkStream(), Subjects: []string{names.Namespace() + ".work.*.*"}, Retention: jetstream.WorkQueuePolicy, MaxMsgsPerSubject: -1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := furnish(t, srv, conn, bus.Layout{Names: names, Partitions: 4})
+	stored(t, r.conn.Jobs(names).Queue(names.Work("tool", "a.b", "sub_00000001", 1), nil))
+	take(t, r.taker(t, 5))
 }

@@ -91,8 +91,8 @@ func (h *Host) remoteOf(t *agent.Thread, job actor.Job) *remote {
 	return r
 }
 
-// remember knows of the remote jobs that an actor waits for, and ends those that it does not wait for any more: a record of ours
-// that was believed lost may have said so.
+// remember knows of the remote jobs that an actor waits for, and ends those that it does not wait for any more: a
+// record of ours that was believed lost may have said so.
 func (c *cell) remember() {
 	t, ok := c.machine.(*agent.Thread)
 	if !ok {
@@ -179,8 +179,8 @@ func (c *cell) dispatch(r *remote, build func(context.Context, *work.Job) error)
 	}
 }
 
-// enqueue puts a job into the queue, where it may be already. One that is over by then is taken out again: its withdrawal may have come
-// before it. That is why the outcome is waited for also when ctx has ended.
+// enqueue puts a job into the queue, where it may be already. One that is over by then is taken out again: its
+// withdrawal may have come before it. That is why the outcome is waited for also when ctx has ended.
 func (c *cell) enqueue(ctx context.Context, n uint64, subject string, data []byte) error {
 	ack := c.p.h.Conn.Jobs(c.p.h.Names).Queue(subject, data)
 	_, err := ack.Wait(ctx)

@@ -15,13 +15,13 @@ import (
 	"github.com/troupehq/troupe/work"
 )
 
-// Answers of workers come on lane job, which is open to them, and are JSON. They have no envelope id: each is new by its place
-// in the inbox, and one cursor rules lanes job and ctl, for both wait in one queue. That an answer comes twice, from one
-// worker or from two, needs no ledger: a job's number is never used again, and the thread takes an answer only to a job that it
-// waits for.
+// Answers of workers come on lane job, which is open to them, and are JSON. They have no envelope id: each is new by
+// its place in the inbox, and one cursor rules lanes job and ctl, for both wait in one queue. That an answer comes
+// twice, from one worker or from two, needs no ledger: a job's number is never used again, and the thread takes an
+// answer only to a job that it waits for.
 
-// fromWorker reads an answer. One that does not say which job of this thread it is for is an error; of any other the cell of the thread
-// says what is wrong with it.
+// fromWorker reads an answer. One that does not say which job of this thread it is for is an error; of any other the
+// cell of the thread says what is wrong with it.
 func fromWorker(d bus.Delivery) ([]actor.Envelope, error) {
 	a, err := work.DecodeAnswer(d.Data)
 	if err != nil && a.ID == "" {
@@ -37,8 +37,8 @@ func fromWorker(d bus.Delivery) ([]actor.Envelope, error) {
 	return []actor.Envelope{{From: d.From, Kind: kindWorker, Session: n, Body: d.Data, Seq: d.Seq, Lane: d.Lane, At: d.Time}}, nil
 }
 
-// admit makes what Decide takes of a worker's answer. It reports false for one that changes nothing: to a job that is over, or not from
-// whom the job was for, which is a dead letter.
+// admit makes what Decide takes of a worker's answer. It reports false for one that changes nothing: to a job that is
+// over, or not from whom the job was for, which is a dead letter.
 func (c *cell) admit(ctx context.Context, e *actor.Envelope) (bool, error) {
 	t, ok := c.machine.(*agent.Thread)
 	job, waits := c.outstanding(e.Session)
@@ -68,8 +68,8 @@ func (c *cell) refuseAnswer(e *actor.Envelope, why string) {
 	c.p.bad(c.addr.ID, c.p.h.Names.Inbox(c.addr.ID, e.Lane, e.From), why, e.Body)
 }
 
-// takeAnswer turns an answer into what a thread takes. The Kinds parse_error, schema_violation and not_found mean that the answer is
-// wrong, and how.
+// takeAnswer turns an answer into what a thread takes. The Kinds parse_error, schema_violation and not_found mean
+// that the answer is wrong, and how.
 func (h *Host) takeAnswer(ctx context.Context, s work.Service, data []byte) (answer agent.JobAnswer, err error) {
 	wrong := func(field, why string) error {
 		return &actor.Error{Op: "host.takeAnswer", Kind: actor.SchemaViolation, Field: field, Err: errors.New(why)}
@@ -117,8 +117,8 @@ func (h *Host) respond(ctx context.Context, r *work.Response) (agent.Step, error
 	return step, err
 }
 
-// value keeps a value that came from a worker: one that is large goes into a blob, one that is the reference of a blob has to name one
-// that is stored here.
+// value keeps a value that came from a worker: one that is large goes into a blob, one that is the reference of a
+// blob has to name one that is stored here.
 func (h *Host) value(ctx context.Context, data json.RawMessage) (actor.Value, error) {
 	if !isReference(data) {
 		return h.shrink(ctx, actor.Value{JSON: data})

@@ -97,8 +97,8 @@ func (c *cell) remoteOver(n uint64) {
 	}
 }
 
-// withdraw takes a job out of the queue, once it is recorded that it is over, and tells the worker that has it. If this process
-// dies first a worker may carry it out for nothing.
+// withdraw takes a job out of the queue, once it is recorded that it is over, and tells the worker that has it. If
+// this process dies first a worker may carry it out for nothing.
 func (c *cell) withdraw(subject string) {
 	h := c.p.h
 	h.background.Go(func() {

@@ -9,5 +9,5 @@ import (
 // What the host of a tree packs, besides what package agent knows of.
 func TestStructsOnlyGrowAtTheirEnd(t *testing.T) {
 	t.Parallel()
-	shape.Check(t, "testdata/shapes.golden", &treeHead{}, &[]member{})
+	shape.Check(t, "testdata/shapes.golden", &treeHead{}, &[]member{}, &check{})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/troupehq/troupe/work"
 )
 
-// serveWorkers takes, for all hosts together, what is told of the jobs that workers elsewhere have: how they are going, and that
-// one is given up. It runs until ctx ends.
+// serveWorkers takes, for all hosts together, what is told of the jobs that workers elsewhere have: how they are
+// going, and that one is given up. It runs until ctx ends.
 func (h *Host) serveWorkers(ctx context.Context) error {
 	stop, err := h.Conn.Share(h.Names.JobsProgress(), "hosts", func(subject string, data []byte) { h.passOn(ctx, subject, data) })
 	if err != nil {
@@ -25,8 +25,8 @@ func (h *Host) serveWorkers(ctx context.Context) error {
 	}
 }
 
-// exhausted tells the actor of a job that workers were given as often as it may be. It is told once it has the message, whoever owns
-// it, and once only matters: a job that is over takes no answer.
+// exhausted tells the actor of a job that workers were given as often as it may be. It is told once it has the
+// message, whoever owns it, and once only matters: a job that is over takes no answer.
 func (h *Host) exhausted(ctx context.Context, subject string) error {
 	kind, name, thread, n, err := h.Names.ParseWork(subject)
 	if err != nil {

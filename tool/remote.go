@@ -50,7 +50,8 @@ func (r *Registry) Remote(name string, arguments json.RawMessage) (remote *Remot
 	return remote, nil
 }
 
-// Has reports whether a name can be called here: that of a tool which is not declared as a worker's, or one that may be an MCP server's.
+// Has reports whether a name can be called here: that of a tool which is not declared as a worker's, or one that may
+// be an MCP server's.
 func (r *Registry) Has(name string) bool {
 	if g := r.fixed[name]; g != nil {
 		_, remote := g.tool.(*Remote)

@@ -24,8 +24,9 @@ type Failure struct {
 	Retryable bool   `json:"retryable,omitempty"`
 }
 
-// A Response is the outcome of a model's step. Fail ends the session as failed, whatever else there is. Done ends it with Result, an
-// object (any other value becomes {"output": …}). Otherwise the calls are made and the next step comes after Sleep.
+// A Response is the outcome of a model's step. Fail ends the session as failed, whatever else there is. Done ends it
+// with Result, an object (any other value becomes {"output": …}). Otherwise the calls are made and the next step
+// comes after Sleep.
 type Response struct {
 	Text   string          `json:"text,omitempty"`
 	Calls  []Call          `json:"calls,omitempty"`
@@ -56,8 +57,8 @@ type Usage struct {
 // MaxSleep is the longest that a step may have the thread sleep, in milliseconds: a year.
 const MaxSleep = 365 * 24 * 60 * 60 * 1000
 
-// DecodeAnswer reads an answer, which may come from anybody. When the id can be read it is in the Answer, also beside an error: then the job
-// is known that was answered badly. The error is a parse_error or a schema_violation.
+// DecodeAnswer reads an answer, which may come from anybody. When the id can be read it is in the Answer, also beside
+// an error: then the job is known that was answered badly. The error is a parse_error or a schema_violation.
 func DecodeAnswer(data []byte) (*Answer, error) {
 	const op = "work.DecodeAnswer"
 	var a Answer

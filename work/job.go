@@ -80,8 +80,8 @@ func ParseID(id string) (thread actor.ID, n uint64, err error) {
 	return actor.ID(id[:at]), n, nil
 }
 
-// A Job is what a worker gets. Arguments is that of a tool call, a JSON object. Request is a [Request], of a model's step; one
-// that is too large stands in a blob: {"$blob": {…}}.
+// A Job is what a worker gets. Arguments is that of a tool call, a JSON object. Request is a [Request], of a model's
+// step; one that is too large stands in a blob: {"$blob": {…}}.
 type Job struct {
 	V         int             `json:"v"`
 	ID        string          `json:"id"`
@@ -122,8 +122,8 @@ func DecodeJob(data []byte) (*Job, error) {
 	return &j, err
 }
 
-// A Request is all that a model may know when it takes a step: the history, oldest first, and what it may call. System is "" for a
-// subagent without a definition, of which the configuration tells.
+// A Request is all that a model may know when it takes a step: the history, oldest first, and what it may call.
+// System is "" for a subagent without a definition, of which the configuration tells.
 type Request struct {
 	System  string              `json:"system,omitempty"`
 	Tools   []ToolInfo          `json:"tools,omitempty"`

@@ -132,8 +132,8 @@ func TestLongJobIsLeftAlone(t *testing.T) {
 	s.queueEmpties()
 }
 
-// What is no answer, or not from whom the job is for, is a dead letter and an event, and crashes nothing. If it says which job
-// it is for, that job has failed.
+// What is no answer, or not from whom the job is for, is a dead letter and an event, and crashes nothing. If it says
+// which job it is for, that job has failed.
 func TestMalformedAnswers(t *testing.T) {
 	t.Parallel()
 	s := start(t, host.Config{})
@@ -179,8 +179,9 @@ func TestForgedReference(t *testing.T) {
 	}
 }
 
-// The partition moves while a worker has a job: the job is not queued a second time, nobody else gets it, and its answer reaches
-// the thread where it is now. So it is whether the old owner goes long after the job was queued or right then.
+// The partition moves while a worker has a job: the job is not queued a second time, nobody else gets it, and its
+// answer reaches the thread where it is now. So it is whether the old owner goes long after the job was queued or
+// right then.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	for _, when := range []string{"at once", "later"} {
@@ -254,5 +255,19 @@ func TestCancelledWhileQueued(t *testing.T) {
 	s.StopHost(t)
 	if n := s.queued(); n > 0 {
 		t.Errorf("%d jobs were queued after their end", n)
+	}
+}
+
+// What looks for blobs that are still named reads the queue beside the workers that take from it.
+func TestQueueIsRead(t *testing.T) {
+	t.Parallel()
+	s := start(t, host.Config{})
+	for range 40 {
+		s.delegate(s.spawn(`"model":"worker/local"`), `{}`)
+	}
+	natstest.Await(t, "the jobs are queued", func() bool { return s.queued() == 40 })
+	s.take(s.taker("model/local", 5))
+	if _, err := s.Store.Mark(natstest.Context(t)); err != nil {
+		t.Errorf("the queue can't be read: %v", err)
 	}
 }

@@ -32,14 +32,15 @@ type ProgramConfig struct {
 	Log     zerolog.Logger
 }
 
-// A Program does jobs in processes of another program, in whatever language. Each process gets one job at a time as a line of JSON on
-// stdin: {"id", "kind", "name", "thread", "session", "step", "attempt", …} with "arguments" (a tool's) or "request" (a model's). It
-// answers with lines of JSON on stdout: any number of {"id", "progress": text}, then one of {"id", "result": any}, {"id", "response": {…}}
-// and {"id", "error": text or {"message", "retryable"}}. What it writes to stderr is logged.
+// A Program does jobs in processes of another program, in whatever language. Each process gets one job at a time as a
+// line of JSON on stdin: {"id", "kind", "name", "thread", "session", "step", "attempt", …} with "arguments" (a
+// tool's) or "request" (a model's). It answers with lines of JSON on stdout: any number of {"id", "progress": text},
+// then one of {"id", "result": any}, {"id", "response": {…}} and {"id", "error": text or {"message", "retryable"}}.
+// What it writes to stderr is logged.
 //
-// Processes are started as they are needed and kept for the next job. One that ends, or says what it must not, while it has a job is
-// replaced, and the job is given back to the queue. One whose job is over before it has answered is killed, with what it has
-// started.
+// Processes are started as they are needed and kept for the next job. One that ends, or says what it must not, while
+// it has a job is replaced, and the job is given back to the queue. One whose job is over before it has answered is
+// killed, with what it has started.
 type Program struct {
 	ProgramConfig
 

@@ -11,8 +11,8 @@ import (
 	"github.com/troupehq/troupe/work"
 )
 
-// Model serves the steps of a model. name is what the model finds as Config.Model, "" to leave what the thread has. The errors of a
-// provider that are unavailable are tried again by any worker.
+// Model serves the steps of a model. name is what the model finds as Config.Model, "" to leave what the thread has.
+// The errors of a provider that are unavailable are tried again by any worker.
 func Model(m model.Model, name string) Func {
 	return func(ctx context.Context, j *Job) (*Answer, error) {
 		r := requestOf(j)
