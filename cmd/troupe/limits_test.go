@@ -1,8 +1,12 @@
 package main
 
 import (
+	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/troupehq/troupe/agent"
 )
 
 func TestExtendATask(t *testing.T) {
@@ -40,4 +44,42 @@ func TestABudget(t *testing.T) {
 		}
 	}
 	f.ask("spawn", "child", "--model", "builtin/echo", "--parent", id).fails(t, exitFailed, "the budget of "+id, "quota_exceeded")
+}
+
+// A process that is killed loses nothing of a budget and counts nothing twice: in the end exactly what there was is used.
+func TestABudgetOutlivesACrash(t *testing.T) {
+	t.Parallel()
+	store := t.TempDir()
+	f := up(t, "--listen", "127.0.0.1:0", "--store", store)
+	const steps = 40
+	boss := f.ask("spawn", "boss", "--model", "builtin/echo", "--budget", "steps="+strconv.Itoa(steps)).succeeds(t)
+	script := "[" + strings.Repeat(`{"sleep_ms":5},{"say":"a"},{"say":"b"},{"say":"c"},{"say":"d"},`, 4) + `{"result":1}]`
+	await := []string{"await", "--mode", "all"}
+	for range 6 {
+		id := f.ask("spawn", "child", "--model", "builtin/script", "--parent", boss, "--metadata", "script="+script).succeeds(t)
+		await = append(await, id)
+	}
+	for i, id := range await[3:] {
+		f.ask("delegate", id, "x").succeeds(t)
+		if i == 1 || i == 4 { // the others are in the middle of it
+			f.kill()
+			f = up(t, "--listen", "127.0.0.1:0", "--store", store)
+		}
+	}
+	if o := f.ask(await...); o.code != exitFailed {
+		t.Fatalf("exit code %d, want that not all completed: they want more than twice what there is\n%s%s", o.code, o.out, o.err)
+	}
+	var entries []agent.Entry
+	if err := json.Unmarshal([]byte(f.ask("tree", "-o", "json").succeeds(t)), &entries); err != nil {
+		t.Fatal(err)
+	}
+	taken := int64(0)
+	for _, e := range entries {
+		if e.Usage != nil {
+			taken += e.Usage.Steps
+		}
+	}
+	if taken != steps {
+		t.Errorf("%d steps were taken, want %d: no more than there were, and none lost", taken, steps)
+	}
 }
