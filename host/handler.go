@@ -132,6 +132,11 @@ func (s *State) ReadFile(ctx context.Context, path string) ([]byte, store.File, 
 	return s.h.Store.Files.Read(ctx, s.Thread, path)
 }
 
+// StatFile tells of a file of the thread.
+func (s *State) StatFile(ctx context.Context, path string) (store.File, error) {
+	return s.h.Store.Files.Stat(ctx, s.Thread, path)
+}
+
 // WriteFile writes a file of the thread, at once.
 func (s *State) WriteFile(ctx context.Context, path string, content []byte, mime string) (store.File, error) {
 	return s.h.Store.Files.Write(ctx, s.Thread, path, content, mime)
