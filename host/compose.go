@@ -72,7 +72,7 @@ func (h *Host) prepare(ctx context.Context, parent actor.Lineage, p *agent.Prepa
 	}
 	switch err := m.immediates(ctx, def, -1, own); {
 	case errors.Is(err, actor.QuotaExceeded):
-		out.Refusals = append(out.Refusals, agent.Refusal{Kind: actor.QuotaExceeded, Field: "agent", Message: err.Error()})
+		out.Refusals = slices.Insert(out.Refusals, 0, agent.Refusal{Kind: actor.QuotaExceeded, Field: "agent", Message: err.Error()})
 		m.plan = nil
 	case err != nil:
 		return nil, err
@@ -85,11 +85,16 @@ func (h *Host) prepare(ctx context.Context, parent actor.Lineage, p *agent.Prepa
 		out.Refusals = append(out.Refusals, refusal)
 	}
 	out.Composition, out.Plan = *composition, m.plan
-	if n := len(agent.Pack(out)); n > maxCreation {
-		out.Composition, out.Plan, out.Message, out.Attachments = agent.Composition{}, nil, actor.Value{}, nil
-		out.Refusals = []agent.Refusal{{Kind: actor.TooLarge, Field: "agent", Message: fmt.Sprintf("the definitions and arguments have %d bytes together, more than %d", n, maxCreation)}}
+	return bounded(out), nil
+}
+
+// bounded refuses a creation that is too large to be carried.
+func bounded(p *agent.Prepared) *agent.Prepared {
+	if n := len(agent.Pack(p)); n > maxCreation {
+		p.Composition, p.Plan, p.Message, p.Attachments = agent.Composition{}, nil, actor.Value{}, nil
+		p.Refusals = []agent.Refusal{{Kind: actor.TooLarge, Field: "agent", Message: fmt.Sprintf("the definitions and arguments have %d bytes together, more than %d", n, maxCreation)}}
 	}
-	return out, nil
+	return p
 }
 
 // maxCreation is how many bytes a creation may have: it stands in records of the parent and of the host, and in births.
