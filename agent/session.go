@@ -171,6 +171,7 @@ func (x *turn) job(a *JobAnswer) {
 // stepDone takes the outcome of a model's step.
 func (x *turn) stepDone(a *JobAnswer) {
 	h, s := &x.head, &a.Step
+	s.Used = s.Used.bounded()
 	h.used(s.Used)
 	h.spend(&s.Used)
 	if s.Progress != "" {

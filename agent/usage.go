@@ -17,6 +17,17 @@ type Usage struct {
 	USD              Micros `json:"usd,omitempty"`
 }
 
+// maxUsed bounds what one step may tell of itself, so that sums never overflow.
+const maxUsed = 1 << 40
+
+// bounded is what a step is believed to have cost.
+func (u Usage) bounded() Usage {
+	for _, n := range []*int64{&u.Steps, &u.InputTokens, &u.OutputTokens, &u.CacheReadTokens, &u.CacheWriteTokens, (*int64)(&u.USD)} {
+		*n = min(max(*n, 0), maxUsed)
+	}
+	return u
+}
+
 // Add adds what others cost.
 func (u *Usage) Add(v Usage) {
 	u.Steps += v.Steps

@@ -191,6 +191,17 @@ func (p *partition) cell(a actor.Address) *cell {
 	return c
 }
 
+// sign notes a sign of life of an actor, and reports whether it is in memory here.
+func (p *partition) sign(a actor.Address) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.cells[a]
+	if c != nil {
+		c.alive.Store(time.Now().UnixMicro())
+	}
+	return c != nil
+}
+
 // evict drops the cells that have been idle for a while.
 func (p *partition) evict(now time.Time) {
 	p.mu.Lock()

@@ -55,8 +55,18 @@ func (h *Host) passOn(ctx context.Context, subject string, data []byte) {
 	jobs, _ := t.Outstanding()
 	for _, job := range jobs {
 		if job.N == n {
+			h.aliveHere(id)
 			session, step, _, _ := t.At()
 			h.progress(t.Lineage(), session, step, clip(said.Progress, toldAtMost))
+		}
+	}
+}
+
+// aliveHere notes a sign of life of an actor, if it is in this process.
+func (h *Host) aliveHere(id actor.ID) {
+	for _, n := range h.ownedNumbers() {
+		if p := h.partition(n); p != nil && p.sign(actor.Address{ID: id}) {
+			return
 		}
 	}
 }
