@@ -90,8 +90,27 @@ func (h *Host) scopeFor(ctx context.Context, t *agent.Thread) (scope, error) {
 	default: // isolated: its own, as its metadata lists them
 		_ = json.Unmarshal(config.Metadata["tools"], &s.tools) // anything but a list of names is none
 		s.tools = h.Tools.Restrict(s.tools)
+		if IsThread(l.Parent()) {
+			s.tools = common(s.tools, parent.tools) // a model can't give its child more than it was given
+		}
 	}
 	return s, nil
+}
+
+// common gives what two lists of names and beginnings of names have in common.
+func common(a, b []string) []string {
+	both := []string{}
+	for _, x := range a {
+		for _, y := range b {
+			switch {
+			case matches(y, strings.TrimSuffix(x, "*")) && (y != x || !slices.Contains(both, x)):
+				both = append(both, x)
+			case matches(x, strings.TrimSuffix(y, "*")):
+				both = append(both, y)
+			}
+		}
+	}
+	return both
 }
 
 // memoryOf opens a thread's memory space. One that begins as a snapshot is restored the first time.

@@ -77,4 +77,6 @@ func TestS0_14_ToolScopes(t *testing.T) {
 	top := s.spawn(me, `"model":"builtin/script","capabilities":["tools"],"tool_scope":"isolated","metadata":{"tools":["open_a"]}`)
 	s.does(top, `"capabilities":["tools"]`, call("open_a")).is("result.output", `7`)
 	s.does(top, `"capabilities":["tools"],"tool_scope":"shared"`, call("open_b")).is("result.code", `"not_found"`)
+	s.does(top, `"capabilities":["tools"],"tool_scope":"isolated","metadata":{"tools":["*"]}`, call("open_b")).is("result.code", `"not_found"`)
+	s.does(top, `"capabilities":["tools"],"tool_scope":"isolated","metadata":{"tools":["*"]}`, call("open_a")).is("result.output", `7`)
 }
