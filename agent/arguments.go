@@ -64,7 +64,7 @@ type nowhere struct{}
 
 // Load implements jsonschema.URLLoader.
 func (nowhere) Load(url string) (any, error) {
-	return nil, fmt.Errorf("it refers to %s, and a schema has to stand alone", url)
+	return nil, fmt.Errorf("it refers to another document, %s, and a schema has to stand alone", url)
 }
 
 // A MissingError lists the required arguments that are not there, in alphabetical order; one inside another
@@ -94,35 +94,68 @@ func (s *Schema) Check(args json.RawMessage) error {
 	invalid := func(field string, err error) error {
 		return &actor.Error{Op: op, Kind: actor.SubagentArgumentsInvalid, Field: field, Err: err}
 	}
-	if isNothing(args) {
-		args = json.RawMessage("{}")
-	}
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
-	if err != nil {
-		return invalid("arguments", err)
-	}
-	object, ok := value.(map[string]any)
-	if !ok {
-		return invalid("arguments", errors.New("they are not an object"))
-	}
-	if where := hugeNumber("arguments", object); where != "" {
-		return invalid(where, errors.New("the number is too large"))
-	}
-	if s.compiled == nil {
+	value, v, f := s.validate(args)
+	switch {
+	case f != nil:
+		return invalid(f.At, errors.New(f.Why))
+	case v == nil:
 		return nil
-	}
-	var v *jsonschema.ValidationError
-	switch err := s.compiled.Validate(value); {
-	case err == nil:
-		return nil
-	case !errors.As(err, &v):
-		return invalid("arguments", err)
 	}
 	if missing := missingIn(v); missing != nil {
 		return &actor.Error{Op: op, Kind: actor.SubagentArgumentsRequired, Field: "arguments", Err: &MissingError{missing}}
 	}
 	first := deepest(v)
 	return invalid("arguments"+pathIn(value, first.InstanceLocation), errors.New(first.ErrorKind.LocalizedString(english())))
+}
+
+// A Fault is one place of arguments, as "arguments.sizes[2]", and what is wrong with it.
+type Fault struct{ At, Why string }
+
+// Faults gives all that is wrong with arguments, the innermost places in the order of the schema; none when they fit.
+func (s *Schema) Faults(args json.RawMessage) (all []Fault) {
+	value, v, f := s.validate(args)
+	switch {
+	case f != nil:
+		return []Fault{*f}
+	case v == nil:
+		return nil
+	}
+	var walk func(v *jsonschema.ValidationError)
+	walk = func(v *jsonschema.ValidationError) {
+		for _, cause := range v.Causes {
+			walk(cause)
+		}
+		if len(v.Causes) == 0 {
+			all = append(all, Fault{"arguments" + pathIn(value, v.InstanceLocation), v.ErrorKind.LocalizedString(english())})
+		}
+	}
+	walk(v)
+	return all
+}
+
+// validate reads arguments and asks the library. A fault is what it is not asked about.
+func (s *Schema) validate(args json.RawMessage) (value any, v *jsonschema.ValidationError, f *Fault) {
+	if isNothing(args) {
+		args = json.RawMessage("{}")
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
+	if err != nil {
+		return nil, nil, &Fault{"arguments", err.Error()}
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return nil, nil, &Fault{"arguments", "they are not an object"}
+	}
+	if where := hugeNumber("arguments", object); where != "" {
+		return nil, nil, &Fault{where, "the number is too large"}
+	}
+	if s.compiled == nil {
+		return value, nil, nil
+	}
+	if err := s.compiled.Validate(value); err != nil && !errors.As(err, &v) {
+		return nil, nil, &Fault{"arguments", err.Error()}
+	}
+	return value, v, nil
 }
 
 // missingIn collects the required properties that are not there. What is missing from one of several

@@ -32,7 +32,6 @@ type Partition struct {
 	Watermark  uint64     `json:"watermark"`
 	Lag        uint64     `json:"lag"`        // messages above the watermark: waiting, or settled since the lease was written
 	Stragglers []actor.ID `json:"stragglers"` // threads with jobs under way or sends not acknowledged; of a host, its tree's root
-	Takeovers  int        `json:"takeovers"`  // since the watermark last moved; several of them: something ends the owners
 }
 
 // Partitions tells of every partition of the namespace, also of those that nobody has owned yet. Watermarks are as of
@@ -71,7 +70,7 @@ func (c *Client) Partitions(ctx context.Context) ([]Partition, error) {
 
 // tell sets what a lease says.
 func (p *Partition) tell(l store.Lease, members []store.Member) {
-	p.Owner, p.Epoch, p.Watermark, p.Takeovers = l.Owner, l.Epoch, l.Watermark, l.Takeovers
+	p.Owner, p.Epoch, p.Watermark = l.Owner, l.Epoch, l.Watermark
 	p.Live = slices.ContainsFunc(members, func(m store.Member) bool { return m.ID == l.Owner })
 	for _, a := range l.Stragglers {
 		p.Stragglers = append(p.Stragglers, a.ID)

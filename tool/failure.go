@@ -62,3 +62,14 @@ func over(ctx context.Context, op, what string) error {
 	}
 	return &actor.Error{Op: op, Kind: kind, Err: fmt.Errorf("%s: %w", what, context.Cause(ctx))}
 }
+
+// oneLine joins the lines of a text.
+func oneLine(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
+}

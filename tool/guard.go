@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
 )
 
 // A guarded tool can be called with anything and crashes nothing: see Results in the package's
@@ -16,7 +17,7 @@ import (
 type guarded struct {
 	tool        Tool
 	description Description
-	schema      *schema // nil: the tool checks its arguments itself
+	schema      *agent.Schema // nil: the tool checks its arguments itself
 	limit       int
 	log         zerolog.Logger
 }
@@ -56,7 +57,7 @@ func (g *guarded) safely(ctx context.Context, c Call) (r Result, err error) {
 			r, err = Result{}, refuse("tool.Call", actor.RuntimeError, "", "the tool panicked: %s", clip(fmt.Sprint(p), maxWords))
 		}
 	}()
-	if err := g.schema.check(c.Arguments); err != nil {
+	if err := check(g.schema, c.Arguments); err != nil {
 		return Result{}, err
 	}
 	return g.tool.Call(ctx, c)

@@ -43,7 +43,7 @@ func (r *Registry) Remote(name string, arguments json.RawMessage) (remote *Remot
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
 	}
-	if err := g.schema.check(arguments); err != nil {
+	if err := check(g.schema, arguments); err != nil {
 		result := failed(err)
 		return remote, &result
 	}

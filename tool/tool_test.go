@@ -254,3 +254,23 @@ func TestRestrict(t *testing.T) {
 		}
 	}
 }
+
+// A number that would cost the arithmetic of a validation dearly is refused before the library sees it, as it is when an
+// agent is created.
+func TestHugeNumberIsRefused(t *testing.T) {
+	t.Parallel()
+	called := false
+	f, err := tool.Func(tool.Description{Name: "f", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"number","multipleOf":3}}}`)},
+		func(context.Context, map[string]any) (int, error) { called = true; return 1, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := tool.New(tool.Config{Tools: []tool.Tool{f}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.Call(t.Context(), "f", tool.Call{Arguments: json.RawMessage(`{"n":1e999999999}`)})
+	if err != nil || !got.IsError || called {
+		t.Errorf("a number with a billion digits: %s, %v, and it is %v that the tool was called", got.Content, err, called)
+	}
+}
