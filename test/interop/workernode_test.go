@@ -117,13 +117,13 @@ func TestWorkerNode(t *testing.T) {
 	if got := count(`{}`); !strings.Contains(got, "text is required") || !strings.Contains(got, `"COMPLETED"`) {
 		t.Errorf("a tool's error is told as %s", got)
 	}
-	select {
-	case event := <-told:
-		if !strings.Contains(event, "counting") {
-			t.Errorf("the progress is %s", event)
-		}
-	case <-natstest.Context(t).Done():
-		t.Error("nobody was told of the progress")
+	// Progress promises no delivery: of a job that is over before it was heard nobody is told.
+	natstest.Await(t, "the progress of a job", func() bool {
+		count(`{"text":"one"}`)
+		return len(told) > 0
+	})
+	if event := <-told; !strings.Contains(event, "counting") {
+		t.Errorf("the progress is %s", event)
 	}
 	if err := node.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
