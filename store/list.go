@@ -51,8 +51,8 @@ func (b bucket) list(ctx context.Context, filter string) ([]stored, error) {
 }
 
 // info asks the leader which subjects match, from the offset-th on, in alphabetical order.
-func (b bucket) info(ctx context.Context, filter string, offset int) (answer, error) {
-	return b.ask(ctx, "STREAM.INFO.", struct {
+func (s stream) info(ctx context.Context, filter string, offset int) (answer, error) {
+	return s.ask(ctx, "STREAM.INFO.", struct {
 		Filter string `json:"subjects_filter"`
 		Offset int    `json:"offset"`
 	}{filter, offset})

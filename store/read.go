@@ -66,6 +66,8 @@ type answer struct {
 	Message *stored             `json:"message"` // to STREAM.MSG.GET
 	State   struct {
 		Messages int            `json:"messages"`
+		First    uint64         `json:"first_seq"`
+		Last     uint64         `json:"last_seq"`
 		Subjects map[string]int `json:"subjects"`
 	} `json:"state"` // to STREAM.INFO
 	Total int `json:"total"` // of the subjects, not all of which need be in the answer

@@ -11,8 +11,14 @@
 // that lie in the mail. Its registry entry becomes a mark, so that its id can't come to life again; a later run removes
 // marks that are as old. Whoever asks for a thread that was removed hears not_found; messages to it are dead letters.
 //
-// What others have heard from it stays: it is in their journals. The host of a tree keeps its own journal unless the
-// tree's root is a thread that is removed, too.
+// What others have heard from it stays: it is in their journals.
+//
+// The host of a tree writes a record for what concerns the tree, as long as the tree's root, which may be an agent
+// outside, has children. Of these records those go that the host does not need to restore what it knows, once they are
+// as old as the threads that go and at least [Grace]. An envelope to a host that is sent again after that time, by an
+// owner that had not heard of its arrival, might be taken twice; a run refuses to touch hosts unless every partition
+// has an owner that has renewed its lease, since the owners are who sends again. The host's journal goes as a whole with
+// a root that is a thread and is removed.
 //
 // Blobs go when nothing names them that is still there, once they are a day old. See [store.Store.Mark].
 //

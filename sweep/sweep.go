@@ -40,6 +40,7 @@ type Report struct {
 	Kept    int         `json:"kept"`    // as old and terminated, but threads below them stay
 	Busy    int         `json:"busy"`    // that a later run will remove: their last records may have to be sent again
 	Marks   int         `json:"marks"`   // of threads that earlier runs removed
+	Records int         `json:"records"` // of hosts of trees, which the hosts no longer need
 	Swept   store.Swept `json:"swept"`
 }
 
@@ -66,7 +67,7 @@ func New(cfg Config) (*Sweeper, error) {
 	return &Sweeper{cfg}, nil
 }
 
-// Run removes threads, then blobs. A dry run counts the blobs that nothing names now: those of the threads that it would
+// Run removes threads, then records of hosts, then blobs. A dry run counts the blobs that nothing names now: those of the threads that it would
 // remove are not among them.
 func (s *Sweeper) Run(ctx context.Context) (Report, error) {
 	began := s.cfg.Now()
@@ -84,6 +85,9 @@ func (s *Sweeper) Run(ctx context.Context) (Report, error) {
 		}
 	}
 	r.report.Kept = r.table.kept()
+	if err := r.trimHosts(ctx, began); err != nil {
+		return r.report, err
+	}
 	marks, err := s.cfg.Store.Mark(ctx)
 	if err != nil {
 		return r.report, err

@@ -20,7 +20,8 @@ const gcLong = `Remove subagents that were terminated long ago, with all that is
 A subagent goes when it has been terminated for so long, and when all below it go too. One that is not terminated is
 never touched, however long it has been idle. With a subagent go its history, files, memory, scoped values, timers and
 mail; what others heard from it stays with them. Its id is not given out again: requests for it are answered with
-not_found. Blobs go when they are a day old and nothing names them.
+not_found. Blobs go when they are a day old and nothing names them. Of what the hosts of trees have written, all goes
+that is as old as the subagents that go, at least a day, and that they no longer need.
 
 With --archive each subagent is kept first, as a file of JSON lines: its entry in the registry, each record of its
 journal, and the blobs that they name. It is a directory, or bucket:NAME for an object store of the NATS server.
@@ -120,6 +121,7 @@ func (a *app) showGC(g *gcFlags, r sweep.Report, removed []sweep.Removed) error 
 		n    int
 		text string
 	}{
+		{r.Records, "with them %d records of the hosts of trees that the hosts no longer need"},
 		{r.Kept, "%d terminated ones stay, for some below them do"},
 		{r.Busy, "%d terminated ones stay until a later run, for not all that they sent is known to have arrived"},
 		{r.Swept.Chunks, "with them %d contents that never became a blob"},
