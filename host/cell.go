@@ -262,6 +262,9 @@ func (c *cell) turns(ctx context.Context, batches *[][]actor.Envelope) error {
 // jobs were started.
 func (c *cell) turn(ctx context.Context, batch []actor.Envelope) (jobs bool, err error) {
 	fresh, replays := batch, []actor.Effect(nil)
+	if err := c.condemn(batch); err != nil {
+		return false, err
+	}
 	if c.poison.of(batch) == "" {
 		if fresh, replays, err = c.sift(ctx, batch); err != nil {
 			return false, c.hopeless(batch, err)

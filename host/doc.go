@@ -29,6 +29,10 @@
 // appended with the expected last sequence, so that of two owners one is refused, reloads, and finds
 // out from the lease whether it still owns the partition.
 //
+// A message whose decision kills the process would kill the next owner, too. A partition that dead owners have left
+// three times without having settled anything is decided one message at a time, each named in the lease before; one that
+// ten owners in a row have died over is a dead letter, and what it met fails.
+//
 // A job for workers elsewhere is this process's until their queue has it and a durable timer looks after it. From then on it
 // needs no process of ours: workers that die lose it to others, and its answer finds the actor wherever it is.
 //

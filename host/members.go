@@ -82,7 +82,7 @@ func (h *Host) serveMembership(ctx context.Context) error {
 func (h *Host) hurry(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, n := range h.ownedNumbers() {
-		if p := h.partition(n); p != nil && p.ctx.Err() == nil && p.watermark() >= p.lease.Watermark+hurryFrom {
+		if p := h.partition(n); p != nil && p.ctx.Err() == nil && p.watermark() >= p.written().Watermark+hurryFrom {
 			wg.Go(func() { h.renew(ctx, p) })
 		}
 	}
@@ -205,8 +205,7 @@ func (h *Host) ownedNumbers() []int {
 
 // acquire takes a lease with the next epoch and starts to work.
 func (h *Host) acquire(ctx context.Context, n int, held store.Held) {
-	lease := held.Lease
-	lease.Owner, lease.Epoch = h.Member, lease.Epoch+1
+	lease := taken(held.Lease, h.Member)
 	rev, err := h.Store.Leases.Write(ctx, n, lease, held.Rev)
 	if err != nil {
 		if !errors.Is(err, actor.Conflict) && ctx.Err() == nil {
@@ -218,7 +217,7 @@ func (h *Host) acquire(ctx context.Context, n int, held store.Held) {
 	h.mu.Lock()
 	h.owned[n] = p
 	h.mu.Unlock()
-	if err := p.start(); err != nil {
+	if err := p.start(ctx); err != nil {
 		h.Log.Error().Err(err).Int("partition", n).Msg("a partition can't be started")
 		p.stop()
 	}
@@ -227,12 +226,8 @@ func (h *Host) acquire(ctx context.Context, n int, held store.Held) {
 // renew writes the lease with the present watermark and the actors that are busy.
 func (h *Host) renew(ctx context.Context, p *partition) {
 	p.look(ctx)
-	next := p.lease
-	next.Watermark, next.Stragglers = p.cut()
-	rev, err := h.Store.Leases.Write(ctx, p.n, next, p.rev)
-	switch {
+	switch err := p.rewrite(ctx, 0); {
 	case err == nil:
-		p.lease, p.rev = next, rev
 	case errors.Is(err, actor.Conflict):
 		h.reread(ctx, p)
 	case ctx.Err() == nil:
@@ -248,7 +243,7 @@ func (h *Host) reread(ctx context.Context, p *partition) {
 		return
 	}
 	if lease.Owner == h.Member && lease.Epoch == p.epoch {
-		p.rev = rev
+		p.found(rev)
 		return
 	}
 	h.Log.Warn().Int("partition", p.n).Str("owner", lease.Owner).Msg("a partition was taken over by another member")
@@ -270,11 +265,11 @@ func (h *Host) release(p *partition) {
 	h.mu.Lock()
 	delete(h.owned, p.n)
 	h.mu.Unlock()
-	next := p.lease
-	next.Owner, next.Watermark, next.Stragglers = "", watermark, busy
+	next, rev := p.written(), p.rev // nobody writes it any more
+	next.Owner, next.Watermark, next.Stragglers, next.Deciding, next.Deaths = "", watermark, busy, 0, 0
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
-	if _, err := h.Store.Leases.Write(ctx, p.n, next, p.rev); err != nil && !errors.Is(err, actor.Conflict) {
+	if _, err := h.Store.Leases.Write(ctx, p.n, next, rev); err != nil && !errors.Is(err, actor.Conflict) {
 		h.Log.Warn().Err(err).Int("partition", p.n).Msg("a lease was not given back")
 	}
 }
@@ -316,7 +311,7 @@ func (h *Host) compactOwn(ctx context.Context) {
 		if p == nil {
 			return
 		}
-		low = min(low, p.lease.Watermark)
+		low = min(low, p.written().Watermark)
 	}
 	h.compactTo(ctx, low)
 }

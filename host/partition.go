@@ -31,10 +31,12 @@ type partition struct {
 	halt  context.CancelFunc // ends the reader
 	done  chan struct{}      // closed when the reader has returned
 
-	// Of the membership's goroutine.
-	lease  store.Lease // as last written
-	rev    uint64
-	looked time.Time
+	looked time.Time // of the membership's goroutine
+
+	leasing sync.Mutex  // held while the lease is written
+	lease   store.Lease // as last written
+	rev     uint64
+	alone   alone // of the reader's goroutine
 
 	mu     sync.Mutex
 	room   sync.Cond // of inflight
@@ -60,7 +62,10 @@ func newPartition(h *Host, n int, lease store.Lease, rev uint64) *partition {
 }
 
 // start takes the partition over: first the actors that were busy, then the inbox from the watermark.
-func (p *partition) start() error {
+func (p *partition) start(ctx context.Context) error {
+	if err := p.beware(ctx); err != nil {
+		return err
+	}
 	for _, a := range p.lease.Stragglers {
 		c := p.cell(a)
 		c.redrive, c.owed, c.pin = true, true, p.lease.Watermark+1 // nobody else knows the cell yet
@@ -76,11 +81,11 @@ func (p *partition) start() error {
 	if err != nil {
 		return err
 	}
-	ctx, halt := context.WithCancel(p.ctx)
+	reading, halt := context.WithCancel(p.ctx)
 	p.read, p.halt = reader, halt
 	go func() {
 		defer close(p.done)
-		if err := reader.Serve(ctx); err != nil && ctx.Err() == nil {
+		if err := reader.Serve(reading); err != nil && reading.Err() == nil {
 			p.h.Log.Error().Err(err).Int("partition", p.n).Msg("the inbox can't be read")
 			p.stop()
 		}
@@ -94,6 +99,10 @@ func (p *partition) deliver(d bus.Delivery) {
 	if err != nil {
 		p.bad(d.To, p.h.Names.Inbox(d.To, d.Lane, d.From), err.Error(), d.Data)
 		return
+	}
+	if d.Seq <= p.alone.upto {
+		p.wary(d.Seq)
+		defer p.until(d.Seq)
 	}
 	p.mu.Lock()
 	for (len(p.slots) >= maxInFlight || p.bytes >= maxBytesInFlight) && !p.closed {

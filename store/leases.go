@@ -15,8 +15,9 @@ type Lease struct {
 	Epoch      uint64          // grows with each owner
 	Watermark  uint64          // inbox messages of the partition up to here are settled
 	Stragglers []actor.Address // actors with something outstanding at or below the watermark
-	Takeovers  int             // since the watermark last moved
+	Takeovers  int             // from owners that had died, since the watermark last moved
 	Deciding   uint64          // the message that the owner decides alone, or 0
+	Deaths     int             // of owners, one after the other, while they decided it
 }
 
 type leaseJSON struct {
@@ -26,6 +27,7 @@ type leaseJSON struct {
 	Stragglers []stragglerJSON `json:"stragglers,omitempty"`
 	Takeovers  int             `json:"takeovers,omitempty"`
 	Deciding   uint64          `json:"deciding,omitempty"`
+	Deaths     int             `json:"deaths,omitempty"`
 }
 
 type stragglerJSON struct {
@@ -35,7 +37,7 @@ type stragglerJSON struct {
 
 // MarshalJSON spells the fields as operators see them.
 func (l Lease) MarshalJSON() ([]byte, error) {
-	j := leaseJSON{l.Owner, l.Epoch, l.Watermark, nil, l.Takeovers, l.Deciding}
+	j := leaseJSON{l.Owner, l.Epoch, l.Watermark, nil, l.Takeovers, l.Deciding, l.Deaths}
 	for _, a := range l.Stragglers {
 		j.Stragglers = append(j.Stragglers, stragglerJSON{a.ID, a.Host})
 	}
@@ -48,7 +50,7 @@ func (l *Lease) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &j); err != nil {
 		return err
 	}
-	*l = Lease{j.Owner, j.Epoch, j.Watermark, nil, j.Takeovers, j.Deciding}
+	*l = Lease{j.Owner, j.Epoch, j.Watermark, nil, j.Takeovers, j.Deciding, j.Deaths}
 	for _, s := range j.Stragglers {
 		l.Stragglers = append(l.Stragglers, actor.Address{ID: s.ID, Host: s.Host})
 	}

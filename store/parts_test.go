@@ -42,7 +42,7 @@ func leases(t *testing.T, e *env) {
 	if l, rev, err := e.Leases.Get(t.Context(), 3); err != nil || rev != 0 || !reflect.DeepEqual(l, store.Lease{}) {
 		t.Fatalf("a partition without an owner has the lease %+v, revision %d (%v)", l, rev, err)
 	}
-	want := store.Lease{Owner: "m1", Epoch: 1, Watermark: 1 << 40, Takeovers: 2, Deciding: 9,
+	want := store.Lease{Owner: "m1", Epoch: 1, Watermark: 1 << 40, Takeovers: 2, Deciding: 9, Deaths: 3,
 		Stragglers: []actor.Address{{ID: "sub_00000001"}, {ID: "sub_00000001", Host: true}, {ID: "x/host"}}}
 	rev, err := e.Leases.Write(t.Context(), 3, want, 0)
 	if err != nil {
