@@ -16,6 +16,7 @@ const (
 	DefaultRounds   = 3
 	DefaultIdle     = 50_000
 	DefaultFinished = 50_000
+	DefaultKills    = 20
 )
 
 // Options say how much is measured.
@@ -27,6 +28,10 @@ type Options struct {
 	Idle       int    // idle threads, for memory, disk and restart; 0 leaves that out
 	Finished   int    // finished children in the store that is killed; 0 leaves that out
 	Binary     string // the troupe binary, which is run and killed
+	Threads    int    // only this many idle threads are measured, if it is not 0
+	Hosts      int    // only how throughput moves up to so many workers is measured, if it is not 0
+	Failover   bool   // only failover is measured
+	Kills      int    // so often
 	Progress   func(string)
 }
 
@@ -39,21 +44,26 @@ type Row struct {
 	Ratio   float64 `json:"ratio,omitempty"`
 	Goal    string  `json:"goal,omitempty"`
 	Met     bool    `json:"met"`
+	Never   bool    `json:"-"` // it must be 0 on every machine
 }
 
 // Run measures everything and gives the rows in the order in which they are printed.
 func Run(ctx context.Context, o Options) (rows []Row, err error) {
 	o = o.defaults()
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
+	usual := o.Threads == 0 && o.Hosts == 0 && !o.Failover
 	for _, part := range []struct {
 		what string
 		run  func(context.Context, Options) ([]Row, error)
 		skip bool
 	}{
-		{"an empty store to the first completed child", first, false},
-		{"idle threads", idle, o.Idle == 0},
-		{"throughput and latency", throughput, false},
-		{"kill -9 and restart", killed, o.Finished == 0 || o.Binary == ""},
+		{"an empty store to the first completed child", first, !usual},
+		{"idle threads", idle, !usual || o.Idle == 0},
+		{"throughput and latency", throughput, !usual},
+		{"kill -9 and restart", killed, !usual || o.Finished == 0 || o.Binary == ""},
+		{fmt.Sprintf("%d idle threads", o.Threads), threads, o.Threads == 0},
+		{"1 worker", hosts, o.Hosts == 0},
+		{"failover", failover, !o.Failover},
 	} {
 		if part.skip {
 			continue
@@ -75,7 +85,7 @@ func (o Options) defaults() Options {
 	for _, d := range []struct {
 		field *int
 		value int
-	}{{&o.Children, DefaultChildren}, {&o.Window, DefaultWindow}, {&o.Rounds, DefaultRounds}, {&o.Partitions, 8}} {
+	}{{&o.Children, DefaultChildren}, {&o.Window, DefaultWindow}, {&o.Rounds, DefaultRounds}, {&o.Partitions, 8}, {&o.Kills, DefaultKills}} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}

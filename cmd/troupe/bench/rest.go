@@ -225,14 +225,7 @@ func (u *process) kill() error {
 	if u.asks != nil {
 		u.asks.Close()
 	}
-	if err := u.cmd.Process.Kill(); err != nil {
-		return err
-	}
-	var exit *exec.ExitError
-	if err := u.cmd.Wait(); err != nil && !errors.As(err, &exit) {
-		return err
-	}
-	return nil
+	return killed9(u.cmd)
 }
 
 func freeAddress() (string, error) {
