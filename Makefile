@@ -4,9 +4,10 @@ GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 20s
 FAULTTIME   ?= 2m
+UPGRADETIME ?= 2m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check race fmt vet staticcheck tidy fuzz fault bench clean
+.PHONY: help build run test check race fmt vet staticcheck tidy fuzz fault upgrade bench clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +47,9 @@ fuzz: ## run every fuzz test for FUZZTIME
 
 fault: ## kill -9 at random moments for FAULTTIME, then check every invariant
 	TROUPE_FAULT=$(FAULTTIME) $(GO) test -count=1 -timeout 30m -v ./test/fault/...
+
+upgrade: ## replace hosts of the previous version by this one and back, under load, for UPGRADETIME
+	TROUPE_UPGRADE=$(UPGRADETIME) $(GO) test -count=1 -timeout 30m -v ./test/upgrade
 
 bench: build ## measure Troupe against the ceiling that JetStream sets
 	@bin/troupe bench

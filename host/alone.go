@@ -27,8 +27,8 @@ type alone struct {
 	condemned uint64 // a message that is not to be decided
 }
 
-// taken gives the lease as its next owner writes it.
-func taken(l store.Lease, member string) store.Lease {
+// takeOver gives the lease as its next owner writes it.
+func takeOver(l store.Lease, member string) store.Lease {
 	if l.Owner != "" { // it was not given back
 		l.Takeovers++
 		if l.Deciding != 0 {
@@ -79,8 +79,8 @@ func (p *partition) wary(seq uint64) {
 	}
 }
 
-// until waits for a message to be settled.
-func (p *partition) until(seq uint64) {
+// settles waits for a message to be settled.
+func (p *partition) settles(seq uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.slots) > 0 && p.slots[0].seq <= seq && !p.closed {
@@ -126,6 +126,7 @@ func (p *partition) rewrite(ctx context.Context, deciding uint64) error {
 	defer p.leasing.Unlock()
 	next := p.lease
 	next.Watermark, next.Stragglers = p.cut()
+	next.Lent = p.stillLent()
 	if next.Watermark > p.lease.Watermark {
 		next.Takeovers = 0
 	}

@@ -81,8 +81,8 @@ func (c *cell) shut() {
 }
 
 // close takes the cell out of use and returns when its last turn has ended. The partition's context
-// has ended before.
-func (c *cell) close() {
+// has ended before. It gives the jobs that go on, if the partition lends any.
+func (c *cell) close() []*task {
 	c.mu.Lock()
 	c.end()
 	running := c.running
@@ -90,6 +90,7 @@ func (c *cell) close() {
 	if running {
 		<-c.ended
 	}
+	return c.lend()
 }
 
 // end stops what lives beside the turns. The actor stays busy: whoever has the partition next, this process
@@ -97,9 +98,11 @@ func (c *cell) close() {
 func (c *cell) end() {
 	c.gone = true
 	c.owed = c.owed || c.wake != nil || len(c.jobs)+len(c.timers) > 0
-	for n, cancel := range c.jobs {
-		cancel()
-		delete(c.jobs, n)
+	if !c.p.handing.Load() {
+		for n, t := range c.jobs {
+			t.cancel()
+			delete(c.jobs, n)
+		}
 	}
 	for name, t := range c.timers {
 		t.timer.Stop()

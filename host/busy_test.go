@@ -21,7 +21,7 @@ func TestShutActorStaysBusy(t *testing.T) {
 	busy, idle := actor.Address{ID: "parent_1", Host: true}, actor.Address{ID: "sub_00000001"}
 	c := p.cell(busy)
 	ended := false
-	c.jobs[1] = func() { ended = true }
+	c.jobs[1] = &task{cancel: func() { ended = true }}
 	p.cell(idle).shut()
 	c.shut()
 	if !ended {

@@ -44,7 +44,7 @@ type cell struct {
 	good    int              // turns that were recorded since
 	idle    time.Time        // since when there is nothing to do
 	ended   chan struct{}    // closed when the last turn has ended, once gone
-	jobs    map[uint64]context.CancelFunc
+	jobs    map[uint64]*task
 	timers  map[string]armed
 	durable map[string]int64 // timers that were written to the bus, and their times
 	owed    bool             // what was recorded last may not be sent, and no message will come again for it
@@ -74,7 +74,7 @@ type cell struct {
 func newCell(p *partition, a actor.Address) *cell {
 	return &cell{
 		p: p, addr: a, most: maxBatch, idle: time.Now(), ended: make(chan struct{}),
-		jobs: map[uint64]context.CancelFunc{}, timers: map[string]armed{}, durable: map[string]int64{},
+		jobs: map[uint64]*task{}, timers: map[string]armed{}, durable: map[string]int64{},
 	}
 }
 

@@ -23,14 +23,19 @@ import (
 // join starts a host on a connection of its own, and gives what stops it.
 func join(t *testing.T, conn *bus.Conn, layout bus.Layout, member string) (stop func()) {
 	t.Helper()
+	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
+	return joinAs(t, conn, layout, host.Config{Member: member, Log: log})
+}
+
+// joinAs is join for a host that is configured.
+func joinAs(t *testing.T, conn *bus.Conn, layout bus.Layout, cfg host.Config) (stop func()) {
+	t.Helper()
 	st, err := store.New(store.Config{NC: conn.NC, JS: conn.JS, Sender: conn, Names: layout.Names})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(host.Config{
-		Conn: conn, Store: st, Names: layout.Names, Partitions: layout.Partitions, Member: member, Version: "0.1.0",
-		Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
-	})
+	cfg.Conn, cfg.Store, cfg.Names, cfg.Partitions, cfg.Version = conn, st, layout.Names, layout.Partitions, "0.1.0"
+	h, err := host.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,14 +45,14 @@ func join(t *testing.T, conn *bus.Conn, layout bus.Layout, member string) (stop 
 	select {
 	case <-h.Ready():
 	case err := <-done:
-		t.Fatalf("host %s ended before it was ready: %v", member, err)
+		t.Fatalf("host %s ended before it was ready: %v", cfg.Member, err)
 	case <-natstest.Context(t).Done():
-		t.Fatalf("host %s was not ready in time", member)
+		t.Fatalf("host %s was not ready in time", cfg.Member)
 	}
 	return sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("host %s ended with %v", member, err)
+			t.Errorf("host %s ended with %v", cfg.Member, err)
 		}
 	})
 }

@@ -25,6 +25,10 @@
 // envelopes that they took by id, and mail, births, registry entries and stored answers are written
 // with an expected revision, so that what is sent again is not there twice.
 //
+// A process that leaves gives its partitions back at once, and lends the jobs that it has begun to their next owners: it goes on with
+// them for the time of Drain and sends their answers into the inboxes. A job that is lent is begun again only when its process
+// does not say any more that it lives, or the time is over.
+//
 // The lease makes two owners of a partition rare. What makes them safe is the journal: a record is
 // appended with the expected last sequence, so that of two owners one is refused, reloads, and finds
 // out from the lease whether it still owns the partition.

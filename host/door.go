@@ -98,7 +98,11 @@ func (v *visit) among(c *crowd, serve func()) {
 }
 
 func (v *visit) serve(ctx context.Context, req a2e.Request) {
-	if err := v.route(ctx, req); err != nil {
+	err := v.route(ctx, req)
+	if err != nil && ctx.Err() != nil { // it may be no more than that
+		err = &actor.Error{Op: "host.serve", Kind: actor.Unavailable, Err: errors.New("this host is about to end; ask again")}
+	}
+	if err != nil {
 		v.fail(err)
 	}
 }

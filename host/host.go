@@ -32,6 +32,7 @@ type Config struct {
 	Partitions int    // as the namespace was laid out
 	Member     string // unique among the processes of the namespace; the same after a restart lets it go on at once
 	Version    string // told by the micro service
+	Sole       bool   // no other process can have the name, say for a lock: one that was killed need not be waited for
 
 	Limits   Limits               // zero fields: 5 and 256
 	Models   *model.Registry      // nil: the built-in ones
@@ -43,6 +44,9 @@ type Config struct {
 	// RunningOf is how many steps of a model may run at a time in this process, by its name or by the beginning of
 	// names with a "*" behind it. A model that several of them fit stands under all of these.
 	RunningOf map[string]int
+	// Drain is how long jobs that are under way may go on after their partition was given back, as when the host has to
+	// end; 0 is not at all: whoever has the partition next does them again.
+	Drain     time.Duration
 	WorkCheck time.Duration  // after which a job that workers elsewhere have is first looked for; 0: a minute
 	Log       zerolog.Logger // the zero Logger writes nothing
 }
@@ -68,6 +72,9 @@ func (c *Config) validate() error {
 	}
 	if c.Running < 0 {
 		return &actor.Error{Op: "host.New", Kind: actor.SchemaViolation, Field: "Running", Err: errors.New("is below zero")}
+	}
+	if c.Drain < 0 {
+		return &actor.Error{Op: "host.New", Kind: actor.SchemaViolation, Field: "Drain", Err: errors.New("is below zero")}
 	}
 	if c.Running == 0 {
 		c.Running = 64 * runtime.GOMAXPROCS(0)
@@ -103,9 +110,15 @@ type Host struct {
 	open      chan struct{} // closed once the door is
 	isReady   sync.Once
 
+	tasks tasks
+
+	me  store.Member // of the membership's goroutine, as is the next; me is set before anything is owned
+	rev uint64       // of what this member said last
+
 	mu        sync.Mutex
 	owned     map[int]*partition
-	compacted uint64 // the inbox was compacted up to it; of the membership's goroutine
+	living    map[string]bool // the processes that live, by what they call themselves
+	compacted uint64          // the inbox was compacted up to it; of the membership's goroutine
 
 	background sync.WaitGroup // goroutines that end by themselves
 }
@@ -118,6 +131,7 @@ func New(cfg Config) (*Host, error) {
 	h := &Host{
 		Config:   cfg,
 		slots:    newSlots(cfg.Running, cfg.RunningOf),
+		tasks:    newTasks(),
 		ready:    make(chan struct{}),
 		open:     make(chan struct{}),
 		owned:    map[int]*partition{},
@@ -133,7 +147,8 @@ func New(cfg Config) (*Host, error) {
 func (h *Host) Ready() <-chan struct{} { return h.ready }
 
 // Serve runs the host until ctx ends. It then stops reading, lets the turns under way finish, and gives
-// its partitions back.
+// its partitions back; jobs that are under way have the time of Drain. A job that ignores the end of its context is left
+// behind, and told of. The error is conflict when another process has the member's name.
 func (h *Host) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -142,6 +157,10 @@ func (h *Host) Serve(ctx context.Context) error {
 		once sync.Once
 		err  error
 	)
+	tools := make(chan error, 1)
+	lasting, stop := context.WithCancel(context.WithoutCancel(ctx)) // the tools outlast the jobs
+	defer stop()
+	go func() { tools <- h.Tools.Serve(lasting) }()
 	run := func(f func(context.Context) error) {
 		wg.Add(1)
 		go func() {
@@ -152,13 +171,14 @@ func (h *Host) Serve(ctx context.Context) error {
 			cancel()
 		}()
 	}
-	run(h.Tools.Serve)
 	run(h.serveMembership)
 	run(h.serveDoor)
 	run(h.serveEviction)
 	run(h.serveWorkers)
 	wg.Wait()
-	h.background.Wait()
+	h.finish()
+	stop()
+	<-tools
 	return err
 }
 

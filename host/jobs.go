@@ -41,10 +41,7 @@ func (c *cell) start(turn *actor.Turn, first uint64) {
 		if c.jobs[job.N] != nil {
 			continue // a turn that is taken again: it runs
 		}
-		ctx, cancel := context.WithCancel(c.p.ctx)
-		c.jobs[job.N] = cancel
-		work, root, model := c.work(job), c.root(), c.thinksWith(job)
-		c.p.h.background.Go(func() { c.do(ctx, root, model, job, work) })
+		c.begin(job)
 	}
 	for _, t := range turn.Timers {
 		c.arm(t)
@@ -58,30 +55,58 @@ func (c *cell) owe() {
 	c.owed = true
 }
 
-// do runs a job when there is room for it, and brings the answer to the actor.
-func (c *cell) do(ctx context.Context, root actor.ID, model string, job actor.Job, work func(context.Context) deed) {
+// begin starts a job in a goroutine of its own. While the partition is handed over it only notes it: the next owner starts
+// it. The caller holds c.mu.
+func (c *cell) begin(job actor.Job) {
+	ctx, cancel := context.WithCancel(c.p.work)
+	t := &task{actor: c.addr, n: job.N, kind: job.Kind, cancel: cancel, over: ctx.Done()}
+	c.jobs[job.N] = t
+	if c.p.handing.Load() {
+		return
+	}
+	if from, ok := c.p.lentTo(c.addr, job.N); ok {
+		t.lent = from
+	}
+	work, root, model := c.work(job), c.root(), c.thinksWith(job)
+	t.remote = c.remotes[job.N] != nil
+	c.p.h.background.Go(func() { c.do(ctx, t, root, model, work) })
+}
+
+// do runs a job when there is room for it, and brings the answer to the actor. One that another process still carries
+// out is only run when no answer is to be expected from there any more.
+func (c *cell) do(ctx context.Context, t *task, root actor.ID, model string, work func(context.Context) deed) {
+	if t.lent != nil && !c.expect(ctx, t) {
+		return
+	}
 	leave, err := c.p.h.slots.enter(ctx, root, model)
 	if err != nil {
 		return // nobody waits for the answer any more
 	}
+	c.p.h.tasks.add(t)
 	out := deed{JobAnswer: agent.JobAnswer{Err: "the job ended its own goroutine"}} // as a test's FailNow does
 	defer func() {
 		leave()
+		defer c.p.h.tasks.remove(t, c.p.h.Log)
 		switch {
 		case ctx.Err() != nil:
 		case out.queued:
-			c.watch(ctx, job.N)
+			c.watch(ctx, t)
 		default:
-			c.answer(job.N, out.JobAnswer)
+			c.answer(ctx, t, out.JobAnswer)
 		}
 	}()
 	out = c.guarded(ctx, work)
 }
 
-// answer brings the answer to a job to the actor.
-func (c *cell) answer(n uint64, answer agent.JobAnswer) {
-	answer.N, answer.Err = n, words(answer.Err)
-	c.push([]actor.Envelope{{Kind: agent.KindJob, Session: n, Lane: actor.LaneCtl, Body: agent.Pack(&answer)}})
+// answer brings the answer to a job to the actor: to its cell, or when that is another process's by now, into its inbox.
+func (c *cell) answer(ctx context.Context, t *task, answer agent.JobAnswer) {
+	answer.N, answer.Err = t.n, words(answer.Err)
+	env := actor.Envelope{Kind: agent.KindJob, Session: t.n, Lane: actor.LaneCtl, Body: agent.Pack(&answer)}
+	if t.pushed.Store(true); !c.p.handing.Load() && c.push([]actor.Envelope{env}) {
+		return
+	}
+	t.pushed.Store(false)
+	c.bring(ctx, t, env)
 }
 
 // guarded runs work; a panic in it is its error.
@@ -197,8 +222,8 @@ func (c *cell) clear(name string) {
 func (c *cell) jobOver(n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if cancel := c.jobs[n]; cancel != nil {
-		cancel()
+	if t := c.jobs[n]; t != nil {
+		t.cancel()
 		delete(c.jobs, n)
 	}
 	c.remoteOver(n)

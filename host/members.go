@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"hash/fnv"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -44,16 +43,24 @@ func (w watch) still(name string, what uint64) time.Duration {
 	return time.Since(s.since)
 }
 
-// serveMembership keeps this process a member and its share of the partitions owned, until ctx ends.
+// serveMembership keeps this process a member and its share of the partitions owned, until ctx ends. Its error is
+// conflict when another process goes by the member's name.
 func (h *Host) serveMembership(ctx context.Context) error {
-	started := time.Now()
-	seen := watch{}
-	beat := func(ctx context.Context) error {
-		host, _ := os.Hostname() // "" says that it is not known
-		return h.Store.Members.Beat(ctx, store.Member{
-			ID: h.Member, Host: host, PID: os.Getpid(), Started: started, Version: h.Version, Partitions: h.ownedNumbers(),
-		})
+	if err := h.claim(ctx); err != nil {
+		return err
 	}
+	seen := watch{}
+	news := make(chan struct{}, 1)
+	stop, err := h.Conn.Subscribe(h.Names.Released(), func(string, []byte) {
+		select {
+		case news <- struct{}{}:
+		default: // there are some
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer stop()
 	tick := time.NewTicker(hurryEvery)
 	defer tick.Stop()
 	for n := 1; ; n++ {
@@ -62,7 +69,12 @@ func (h *Host) serveMembership(ctx context.Context) error {
 			return &actor.Error{Op: "host.Serve", Kind: actor.Unavailable, Err: errors.New("the connection is closed for good")}
 		}
 		if n%int(renewEvery/hurryEvery) == 1 {
-			if err := errors.Join(beat(ctx), h.round(ctx, seen)); err != nil && ctx.Err() == nil {
+			err := h.beat(ctx)
+			if errors.Is(err, errTaken) {
+				h.leave()
+				return err
+			}
+			if err := errors.Join(err, h.round(ctx, seen)); err != nil && ctx.Err() == nil {
 				h.Log.Warn().Err(err).Msg("membership: will try again")
 			}
 		} else {
@@ -73,6 +85,8 @@ func (h *Host) serveMembership(ctx context.Context) error {
 			h.leave()
 			return nil
 		case <-tick.C:
+		case <-news:
+			n = 0 // a round is next: something is free
 		}
 	}
 }
@@ -96,13 +110,8 @@ func (h *Host) round(ctx context.Context, seen watch) error {
 	if err != nil {
 		return err
 	}
-	ids := []string{h.Member}
-	for _, m := range members {
-		if m.ID != h.Member && seen.still("member "+m.ID, uint64(m.Seen.UnixNano())) <= leaseTerm {
-			ids = append(ids, m.ID)
-		}
-	}
-	mine := share(ids, h.Partitions, h.Member)
+	ids, way := h.others(members, seen)
+	mine := share(ids, h.Partitions, h.Member, way)
 	leases, err := h.Store.Leases.All(ctx)
 	if err != nil {
 		return err
@@ -121,7 +130,7 @@ func (h *Host) round(ctx context.Context, seen watch) error {
 		open := free(held[n], h.Member, seen) // asked of all: one that is to be ours may be so later
 		switch {
 		case p != nil && (p.ctx.Err() != nil || !mine[n]):
-			wg.Go(func() { h.release(p) })
+			wg.Go(func() { h.handOver(p) })
 		case p != nil:
 			wg.Go(func() { h.renew(ctx, p) })
 		case mine[n] && open:
@@ -146,6 +155,26 @@ func (h *Host) round(ctx context.Context, seen watch) error {
 	return nil
 }
 
+// others gives the members that live, with this one, and the newest way to assign partitions that all of them know. It
+// notes which processes live.
+func (h *Host) others(members []store.Member, seen watch) (ids []string, way int) {
+	ids, way = []string{h.Member}, assignEvenly
+	living := map[string]bool{h.self(): true}
+	for _, m := range members {
+		if seen.still("process "+processOf(m), uint64(m.Seen.UnixNano())) > leaseTerm {
+			continue
+		}
+		living[processOf(m)] = true
+		if m.ID != h.Member && !m.Leaving {
+			ids, way = append(ids, m.ID), min(way, m.Assigns)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.living = living
+	return ids, way
+}
+
 // free reports whether a lease may be taken: it is nobody's, or ours from before, or was not renewed
 // for leaseTerm since this process first saw its present revision.
 func free(l store.Held, member string, seen watch) bool {
@@ -153,25 +182,39 @@ func free(l store.Held, member string, seen watch) bool {
 	return l.Lease.Owner == "" || l.Lease.Owner == member || quiet > leaseTerm
 }
 
+// The ways to assign partitions. Members of different versions have to agree on who is to have what, or a partition is two
+// members' or nobody's: a way is never changed, a new one gets a number, and the newest that all know is used.
+const (
+	assignGreedily = 0 // nobody has more than a fair share; somebody may have none
+	assignEvenly   = 1 // nobody has more than one more than another
+)
+
 // share gives the partitions that member is to own: each goes to the member that ranks highest for it
-// among those that have fewer than their fair share, so that a change of members moves little.
-func share(members []string, partitions int, member string) map[int]bool {
+// among those that have room, so that a change of members moves little.
+func share(members []string, partitions int, member string, way int) map[int]bool {
 	members = slices.Clone(members)
 	slices.Sort(members)
 	members = slices.Compact(members)
 	limit := (partitions + len(members) - 1) / len(members)
+	larger := len(members) // members that may reach the limit
+	if rest := partitions % len(members); way >= assignEvenly && rest > 0 {
+		larger = rest
+	}
 	count := map[string]int{}
 	mine := map[int]bool{}
 	for p := range partitions {
 		ranked := slices.SortedFunc(slices.Values(members), func(a, b string) int { return cmp.Compare(rank(b, p), rank(a, p)) })
 		for _, m := range ranked {
-			if count[m] < limit {
-				count[m]++
-				if m == member {
-					mine[p] = true
-				}
-				break
+			if count[m] == limit || count[m] == limit-1 && larger == 0 {
+				continue
 			}
+			if count[m]++; count[m] == limit {
+				larger--
+			}
+			if m == member {
+				mine[p] = true
+			}
+			break
 		}
 	}
 	return mine
@@ -205,7 +248,7 @@ func (h *Host) ownedNumbers() []int {
 
 // acquire takes a lease with the next epoch and starts to work.
 func (h *Host) acquire(ctx context.Context, n int, held store.Held) {
-	lease := taken(held.Lease, h.Member)
+	lease := takeOver(held.Lease, h.Member)
 	rev, err := h.Store.Leases.Write(ctx, n, lease, held.Rev)
 	if err != nil {
 		if !errors.Is(err, actor.Conflict) && ctx.Err() == nil {
@@ -254,39 +297,6 @@ func (h *Host) reread(ctx context.Context, p *partition) {
 func (p *partition) stillOurs(ctx context.Context) bool {
 	lease, _, err := p.h.Store.Leases.Get(ctx, p.n)
 	return err != nil || lease.Owner == p.h.Member && lease.Epoch == p.epoch
-}
-
-// release stops a partition. If it is still ours it is given back with its watermark, free for whoever
-// is to have it.
-func (h *Host) release(p *partition) {
-	p.drain(drainTime)
-	watermark, busy := p.cut()
-	p.close()
-	h.mu.Lock()
-	delete(h.owned, p.n)
-	h.mu.Unlock()
-	next, rev := p.written(), p.rev // nobody writes it any more
-	next.Owner, next.Watermark, next.Stragglers, next.Deciding, next.Deaths = "", watermark, busy, 0, 0
-	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
-	defer cancel()
-	if _, err := h.Store.Leases.Write(ctx, p.n, next, rev); err != nil && !errors.Is(err, actor.Conflict) {
-		h.Log.Warn().Err(err).Int("partition", p.n).Msg("a lease was not given back")
-	}
-}
-
-// leave gives everything back.
-func (h *Host) leave() {
-	var wg sync.WaitGroup
-	for _, n := range h.ownedNumbers() {
-		p := h.partition(n)
-		wg.Go(func() { h.release(p) })
-	}
-	wg.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
-	defer cancel()
-	if err := h.Store.Members.Leave(ctx, h.Member); err != nil {
-		h.Log.Debug().Err(err).Msg("this member could not say that it leaves")
-	}
 }
 
 // compact lets the inbox forget what every partition has settled. All watermarks were read from leases,
@@ -342,6 +352,7 @@ func (h *Host) serveEviction(ctx context.Context) error {
 				p.evict(now)
 			}
 		}
+		h.tasks.look(now, h.Log)
 	}
 	return nil
 }

@@ -1,9 +1,12 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupehq/troupe/actor"
@@ -26,7 +29,9 @@ type partition struct {
 	n     int
 	epoch uint64
 	ctx   context.Context // ends when the lease is lost or given back
-	stop  context.CancelFunc
+	rest  context.CancelFunc
+	work  context.Context // of the jobs: ends with ctx, or later when they are lent to the next owner
+	quit  context.CancelFunc
 	read  *bus.Reader
 	halt  context.CancelFunc // ends the reader
 	done  chan struct{}      // closed when the reader has returned
@@ -45,6 +50,9 @@ type partition struct {
 	base   uint64    // everything up to it is settled, unless slots says otherwise
 	cells  map[actor.Address]*cell
 	closed bool
+	lent   map[lentJob]*loan // jobs that an earlier owner carries out
+
+	handing atomic.Bool // it is handed over: no job is begun, and answers go into the inbox
 }
 
 // A slot is a message in flight: left counts its envelopes that are not settled.
@@ -55,10 +63,17 @@ type slot struct {
 }
 
 func newPartition(h *Host, n int, lease store.Lease, rev uint64) *partition {
-	p := &partition{h: h, n: n, epoch: lease.Epoch, lease: lease, rev: rev, base: lease.Watermark, cells: map[actor.Address]*cell{}, done: make(chan struct{})}
+	p := &partition{h: h, n: n, epoch: lease.Epoch, lease: lease, rev: rev, base: lease.Watermark, cells: map[actor.Address]*cell{}, done: make(chan struct{}), lent: loans(h, lease)}
 	p.room.L = &p.mu
-	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.ctx, p.rest = context.WithCancel(context.Background())
+	p.work, p.quit = context.WithCancel(context.Background())
 	return p
+}
+
+// stop ends the turns and the jobs.
+func (p *partition) stop() {
+	p.rest()
+	p.quit()
 }
 
 // start takes the partition over: first the actors that were busy, then the inbox from the watermark.
@@ -102,7 +117,7 @@ func (p *partition) deliver(d bus.Delivery) {
 	}
 	if d.Seq <= p.alone.upto {
 		p.wary(d.Seq)
-		defer p.until(d.Seq)
+		defer p.settles(d.Seq)
 	}
 	p.mu.Lock()
 	for (len(p.slots) >= maxInFlight || p.bytes >= maxBytesInFlight) && !p.closed {
@@ -156,34 +171,27 @@ func (p *partition) watermark() uint64 {
 	return p.base
 }
 
-// cut gives the watermark and the busy actors as of one moment. A busy actor that finds no place in the
-// list keeps the watermark below the first message that made it busy.
+// cut gives the watermark and the busy actors as of one moment.
 func (p *partition) cut() (watermark uint64, busy []actor.Address) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	type pinned struct {
-		a   actor.Address
-		pin uint64
-	}
-	var all []pinned
+	all := map[actor.Address]uint64{}
 	for a, c := range p.cells {
 		if pin, yes := c.busy(); yes {
-			all = append(all, pinned{a, pin})
+			all[a] = pin
 		}
 	}
-	watermark = p.base
-	if len(all) > maxStragglers {
-		slices.SortFunc(all, func(a, b pinned) int {
-			if a.pin < b.pin {
-				return -1
-			}
-			return 1
-		})
-		watermark = min(watermark, max(all[maxStragglers].pin, 1)-1)
-		all = all[:maxStragglers]
-	}
-	for _, s := range all {
-		busy = append(busy, s.a)
+	return inLease(p.base, all)
+}
+
+// inLease gives what a lease says of busy actors. One that finds no place in the list keeps the watermark below the first
+// message that made it busy.
+func inLease(watermark uint64, all map[actor.Address]uint64) (uint64, []actor.Address) {
+	busy := slices.Collect(maps.Keys(all))
+	if len(busy) > maxStragglers {
+		slices.SortFunc(busy, func(a, b actor.Address) int { return cmp.Compare(all[a], all[b]) })
+		watermark = min(watermark, max(all[busy[maxStragglers]], 1)-1)
+		busy = busy[:maxStragglers]
 	}
 	return watermark, busy
 }
@@ -240,8 +248,12 @@ func (p *partition) drain(d time.Duration) {
 		return
 	}
 	p.halt()
-	deadline := time.Now().Add(d)
-	for time.Now().Before(deadline) && p.ctx.Err() == nil && !p.empty() {
+	p.until(time.Now().Add(d), p.empty)
+}
+
+// until waits for ok, for the end of the partition or for the deadline.
+func (p *partition) until(deadline time.Time, ok func() bool) {
+	for time.Now().Before(deadline) && p.ctx.Err() == nil && !ok() {
 		sleep(p.ctx, time.Millisecond)
 	}
 }
@@ -252,22 +264,31 @@ func (p *partition) empty() bool {
 	return len(p.slots) == 0
 }
 
-// close stops the partition: nothing more is read or decided, and jobs are abandoned. It returns when
-// the turns under way have ended.
-func (p *partition) close() {
+// close stops the partition: nothing more is read or decided. It returns when the turns under way have ended, with the
+// actors that are busy as of then, and the jobs that go on; all others are abandoned.
+func (p *partition) close() (busy map[actor.Address]uint64, going []*task) {
 	p.mu.Lock()
 	p.closed = true
 	p.room.Broadcast()
 	cells := p.cells
 	p.cells = map[actor.Address]*cell{}
 	p.mu.Unlock()
-	p.stop()
+	p.rest()
+	if !p.handing.Load() {
+		p.quit()
+	}
 	if p.read != nil {
 		<-p.done
 	}
-	for _, c := range cells {
-		c.close()
+	busy = map[actor.Address]uint64{}
+	for a, c := range cells {
+		lent := c.close()
+		going = append(going, lent...)
+		if pin, yes := c.busy(); yes || len(lent) > 0 {
+			busy[a] = pin
+		}
 	}
+	return busy, going
 }
 
 // bad puts a message that can't be read into the dead letters, and says so in an event.

@@ -10,7 +10,8 @@ import (
 )
 
 // watch keeps the actor busy until the timer that looks after a queued job is stored, or the job is over.
-func (c *cell) watch(ctx context.Context, n uint64) {
+func (c *cell) watch(ctx context.Context, t *task) {
+	n := t.n
 	c.mu.Lock()
 	r := c.remotes[n]
 	if r == nil {
@@ -38,7 +39,7 @@ func (c *cell) watch(ctx context.Context, n uint64) {
 		return
 	}
 	if dead > 0 && time.Now().UnixMicro() >= dead {
-		c.answer(n, late.JobAnswer)
+		c.answer(ctx, t, late.JobAnswer)
 		return
 	}
 	name := timerWork + strconv.FormatUint(n, 10)

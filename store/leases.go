@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/subjects"
@@ -18,6 +19,16 @@ type Lease struct {
 	Takeovers  int             // from owners that had died, since the watermark last moved
 	Deciding   uint64          // the message that the owner decides alone, or 0
 	Deaths     int             // of owners, one after the other, while they decided it
+	Lent       []Lent          // jobs of stragglers that an earlier owner still carries out
+}
+
+// A Lent is a job that whoever owned the partition before has begun and goes on with. Its answer comes into the inbox. A
+// version that does not know of this carries the job out again, and drops the list when it writes the lease.
+type Lent struct {
+	Actor  actor.Address
+	Job    uint64
+	By     string        // the process, as it calls itself
+	Within time.Duration // after which it is given up, counted from when the lease was taken over
 }
 
 type leaseJSON struct {
@@ -28,6 +39,14 @@ type leaseJSON struct {
 	Takeovers  int             `json:"takeovers,omitempty"`
 	Deciding   uint64          `json:"deciding,omitempty"`
 	Deaths     int             `json:"deaths,omitempty"`
+	Lent       []lentJSON      `json:"lent,omitempty"`
+}
+
+type lentJSON struct {
+	stragglerJSON
+	Job    uint64 `json:"job"`
+	By     string `json:"by"`
+	Within int64  `json:"within_ms"`
 }
 
 type stragglerJSON struct {
@@ -37,9 +56,12 @@ type stragglerJSON struct {
 
 // MarshalJSON spells the fields as operators see them.
 func (l Lease) MarshalJSON() ([]byte, error) {
-	j := leaseJSON{l.Owner, l.Epoch, l.Watermark, nil, l.Takeovers, l.Deciding, l.Deaths}
+	j := leaseJSON{l.Owner, l.Epoch, l.Watermark, nil, l.Takeovers, l.Deciding, l.Deaths, nil}
 	for _, a := range l.Stragglers {
 		j.Stragglers = append(j.Stragglers, stragglerJSON{a.ID, a.Host})
+	}
+	for _, t := range l.Lent {
+		j.Lent = append(j.Lent, lentJSON{stragglerJSON{t.Actor.ID, t.Actor.Host}, t.Job, t.By, t.Within.Milliseconds()})
 	}
 	return json.Marshal(j)
 }
@@ -50,9 +72,12 @@ func (l *Lease) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &j); err != nil {
 		return err
 	}
-	*l = Lease{j.Owner, j.Epoch, j.Watermark, nil, j.Takeovers, j.Deciding, j.Deaths}
+	*l = Lease{j.Owner, j.Epoch, j.Watermark, nil, j.Takeovers, j.Deciding, j.Deaths, nil}
 	for _, s := range j.Stragglers {
 		l.Stragglers = append(l.Stragglers, actor.Address{ID: s.ID, Host: s.Host})
+	}
+	for _, t := range j.Lent {
+		l.Lent = append(l.Lent, Lent{actor.Address{ID: t.ID, Host: t.Host}, t.Job, t.By, time.Duration(t.Within) * time.Millisecond})
 	}
 	return nil
 }

@@ -43,7 +43,8 @@ func leases(t *testing.T, e *env) {
 		t.Fatalf("a partition without an owner has the lease %+v, revision %d (%v)", l, rev, err)
 	}
 	want := store.Lease{Owner: "m1", Epoch: 1, Watermark: 1 << 40, Takeovers: 2, Deciding: 9, Deaths: 3,
-		Stragglers: []actor.Address{{ID: "sub_00000001"}, {ID: "sub_00000001", Host: true}, {ID: "x/host"}}}
+		Stragglers: []actor.Address{{ID: "sub_00000001"}, {ID: "sub_00000001", Host: true}, {ID: "x/host"}},
+		Lent:       []store.Lent{{Actor: actor.Address{ID: "sub_00000001"}, Job: 7, By: "m0@1", Within: 1500 * time.Millisecond}}}
 	rev, err := e.Leases.Write(t.Context(), 3, want, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -73,18 +74,42 @@ func leases(t *testing.T, e *env) {
 func members(t *testing.T, e *env) {
 	started := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)
 	one := store.Member{ID: "m.1", Host: "h", PID: 7, Started: started, Version: "v1", Partitions: []int{0, 2}}
-	for _, m := range []store.Member{one, {ID: "m2"}, {ID: "m3"}} {
-		if err := e.Members.Beat(t.Context(), m); err != nil {
+	beat := func(m store.Member, rev uint64) uint64 {
+		rev, err := e.Members.Beat(t.Context(), m, rev)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return rev
+	}
+	rev := beat(one, 0)
+	for _, m := range []store.Member{{ID: "m2"}, {ID: "m3"}} {
+		beat(m, 0)
+	}
+	if _, err := e.Members.Beat(t.Context(), store.Member{ID: "m.1", PID: 8}, 0); !errors.Is(err, actor.Conflict) {
+		t.Errorf("a second process under the name m.1: %v, want conflict", err)
+	}
+	if there, at, err := e.Members.Get(t.Context(), "m.1"); err != nil || at != rev || !there.Same(one) {
+		t.Errorf("of m.1 it is said %+v at %d (%v), want %+v at %d", there, at, err, one, rev)
 	}
 	if err := e.Members.Leave(t.Context(), "m2"); err != nil {
 		t.Fatal(err)
 	}
+	if there, at, err := e.Members.Get(t.Context(), "m2"); err != nil || there.ID != "" {
+		t.Errorf("of one that has left it is said %+v (%v)", there, err)
+	} else if beat(store.Member{ID: "m2"}, at); e.Members.Leave(t.Context(), "m2") != nil {
+		t.Error("m2 can't leave again")
+	}
 	if err := e.Members.Leave(t.Context(), "nobody"); err != nil {
 		t.Errorf("leaving without being there: %v", err)
 	}
-	if err := e.Members.Beat(t.Context(), one); err != nil {
+	beat(one, rev)
+	if err := e.Members.Linger(t.Context(), store.Member{ID: "m2", Partitions: []int{1}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := e.Members.List(t.Context()); err != nil || len(got) != 3 || !got[2].Leaving || got[2].ID != "m2" || len(got[2].Partitions) > 0 {
+		t.Errorf("the members are %+v (%v), want m2, which is leaving and owns nothing, behind two others", got, err)
+	}
+	if err := e.Members.Gone(t.Context(), "m2"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.js.Publish(t.Context(), subjects.KVSubject(e.names.MembersBucket(), "junk"), []byte("no JSON")); err != nil {

@@ -72,6 +72,10 @@ func ParseLeaseKey(key string) (int, error) {
 // MemberKey is the key of a live process, by its member id.
 func MemberKey(id string) string { return EncodeToken(id) }
 
+// LeavingKey is the key of a process that is no member any more and still ends what it has begun, by the member id that
+// it had.
+func LeavingKey(id string) string { return "leaving." + EncodeToken(id) }
+
 // ParseMemberKey is the inverse of MemberKey.
 func ParseMemberKey(key string) (string, error) {
 	id, err := decode(key)

@@ -47,7 +47,7 @@ func (n Names) KeysBucket() string { return n.Namespace() + "_keys" }
 // for the namespace as a whole, under [ConfigKey] and [IDsKey].
 func (n Names) LeasesBucket() string { return n.Namespace() + "_leases" }
 
-// MembersBucket holds the live processes, under [MemberKey].
+// MembersBucket holds the live processes, under [MemberKey], and those that are about to end, under [LeavingKey].
 func (n Names) MembersBucket() string { return n.Namespace() + "_members" }
 
 // BlobsBucket is the object store of large values, by the digest of their content.
@@ -59,3 +59,6 @@ func KVStream(bucket string) string { return "KV_" + bucket }
 // KVSubject is the subject that a key of a bucket is kept under. The key is one that this package
 // spelled: it is not encoded again.
 func KVSubject(bucket, key string) string { return "$KV." + bucket + "." + key }
+
+// Released is where a member says, to whoever listens, that it has given a partition back.
+func (n Names) Released() string { return n.prefix + "member.released" }

@@ -23,5 +23,6 @@
 // # Failure
 //
 // A job is taken out of the queue only once its answer is stored. A worker that dies, or is cut off, stops extending
-// its jobs; they go to other workers within AckWait. An answer that was stored twice, or comes late, changes nothing.
+// its jobs; they go to other workers within AckWait. A Func that does not return when the worker has to go is left behind after a
+// moment, and its job given back. An answer that was stored twice, or comes late, changes nothing.
 package worker

@@ -50,7 +50,7 @@ func (w *Worker) run(jobs context.Context, s service, taken *bus.Taken) {
 	defer over()
 	stop := w.extend(taken)
 	defer stop()
-	answer, err := w.do(ctx, s.do, j, told)
+	answer, err := w.attend(ctx, jobs, &log, s.do, j, told)
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errCancelled):
 		w.settled(&log, taken.Drop())
@@ -122,6 +122,48 @@ func (w *Worker) extend(taken *bus.Taken) (stop func()) {
 	return func() {
 		close(end)
 		<-ended
+	}
+}
+
+// attend waits for do. A Func that does not end with ctx keeps its place, and when the worker has to go is left behind.
+func (w *Worker) attend(ctx, jobs context.Context, log *zerolog.Logger, do Func, j *Job, told *work.Job) (answer *Answer, err error) {
+	done := make(chan struct{})
+	var given *Answer
+	var failure error
+	go func() {
+		defer close(done)
+		given, failure = w.do(ctx, do, j, told)
+	}()
+	select {
+	case <-done:
+		return given, failure
+	case <-ctx.Done():
+	}
+	if within(done, lastWords) {
+		return given, failure
+	}
+	log.Warn().Msg("a job goes on though it was ended, and keeps its place")
+	select {
+	case <-done:
+	case <-jobs.Done():
+		if !within(done, lastWords) {
+			log.Error().Msg("a job does not end: it is left behind")
+			return nil, errAbandoned
+		}
+	}
+	log.Info().Msg("a job that was ended long ago has returned, and leaves its place")
+	return given, failure
+}
+
+// within reports whether done is closed within d.
+func within(done <-chan struct{}, d time.Duration) bool {
+	late := time.NewTimer(d)
+	defer late.Stop()
+	select {
+	case <-done:
+		return true
+	case <-late.C:
+		return false
 	}
 }
 

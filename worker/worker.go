@@ -145,7 +145,8 @@ func New(cfg Config) (*Worker, error) {
 }
 
 // Serve takes jobs until ctx ends, gives those under way the time of Drain, then ends them and gives them back to the
-// queue. It returns nil then, once every Func has returned. Its error is unavailable when the connection is closed
+// queue. It returns nil then, once every Func has returned, or has not for a while: one that ignores the end of its context
+// is left behind, and told of. Its error is unavailable when the connection is closed
 // for good.
 func (w *Worker) Serve(ctx context.Context) error {
 	stop, err := w.Conn.Subscribe(w.Names.JobsCancel(), func(subject string, _ []byte) { w.cancel(subject) })

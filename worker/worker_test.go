@@ -206,6 +206,26 @@ func TestDrain(t *testing.T) {
 	s.ends(id, "COMPLETED", `"attempt":2`) // long before its lease would have ended
 }
 
+// A Func that ignores the end of its context does not hold a worker up that has to go: another has the job at once.
+func TestDrainLeavesTheDeafBehind(t *testing.T) {
+	t.Parallel()
+	s := start(t, host.Config{})
+	began, end := make(chan struct{}), make(chan struct{})
+	defer close(end)
+	stop := s.serve(worker.Config{AckWait: time.Minute, Drain: -1, Serve: tools(func(context.Context, *worker.Job) (*worker.Answer, error) {
+		close(began)
+		<-end
+		return nil, nil
+	})})
+	id := s.calls("render", `{"text":"x"}`)
+	<-began
+	stop()
+	s.serve(worker.Config{Serve: tools(func(_ context.Context, j *worker.Job) (*worker.Answer, error) {
+		return result(fmt.Sprintf(`{"attempt":%d}`, j.Attempt))
+	})})
+	s.ends(id, "COMPLETED", `"attempt":2`)
+}
+
 // A worker that has to go finishes what it can.
 func TestDrainFinishes(t *testing.T) {
 	t.Parallel()

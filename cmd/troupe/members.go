@@ -17,12 +17,13 @@ const membersLong = `Show which processes are alive, and which of them owns whic
 
 LAG is how many messages of a partition are not known to be settled. One that grows says that its owner is stuck or
 too slow. A partition whose owner is gone is taken over within seconds while any host runs. STRAGGLERS are threads with
-a model, a tool or a sleep under way.`
+a model, a tool or a sleep under way. A host that is leaving owns nothing any more, and ends the jobs that it has begun.`
 
 // A memberShown is a member as JSON shows it.
 type memberShown struct {
 	store.Member
-	Seen time.Time `json:"seen"` // when it last said that it lives, by the server's clock
+	Seen    time.Time `json:"seen"` // when it last said that it lives, by the server's clock
+	Leaving bool      `json:"leaving,omitempty"`
 }
 
 func (a *app) membersCommand() *cobra.Command {
@@ -44,7 +45,7 @@ func (a *app) membersCommand() *cobra.Command {
 			if a.json() {
 				all := make([]memberShown, len(members))
 				for i, m := range members {
-					all[i] = memberShown{m, m.Seen}
+					all[i] = memberShown{m, m.Seen, m.Leaving}
 				}
 				return a.print(struct {
 					Members    []memberShown      `json:"members"`
@@ -63,6 +64,9 @@ func (a *app) showMembers(members []store.Member, partitions []client.Partition)
 		owns := make([]string, len(m.Partitions))
 		for i, p := range m.Partitions {
 			owns[i] = strconv.Itoa(p)
+		}
+		if m.Leaving {
+			owns = []string{"leaving"}
 		}
 		rows = append(rows, []string{clean(m.ID), clean(m.Host), strconv.Itoa(m.PID), clean(m.Version),
 			age(time.Since(m.Started)), age(time.Since(m.Seen)) + " ago", strings.Join(owns, " ")})

@@ -45,7 +45,7 @@ func (s *stage) set(ctx context.Context, a *app, names subjects.Names, r *runFla
 		return err
 	}
 	limits := host.Limits{MaxDepth: host.DefaultMaxDepth, MaxLive: max(host.DefaultMaxLive, subagents)}
-	p, err := startHost(ctx, conn, bus.Layout{Names: names}, host.Config{Member: member, Limits: limits, Models: brains}, nil)
+	p, err := startHost(ctx, conn, bus.Layout{Names: names}, host.Config{Member: member, Sole: true, Limits: limits, Models: brains}, nil)
 	if err == nil {
 		s.closers = append(s.closers, p.close)
 	}

@@ -27,7 +27,11 @@ const upLong = `Run a NATS server with JetStream and a host of subagents in this
 Everything is kept in the store directory: after a crash or a restart it goes on where it was.
 
 With --nats or --context no server is started: this process is one more host of the namespace
-there, and shares its load with the others. When one of them dies the others go on with its work.`
+there, and shares its load with the others. When one of them dies the others go on with its work.
+
+On the first signal it takes nothing more and gives back what it has, so that other hosts go on with it at once. Model
+steps and tool calls under way get the time of --drain, and count if they end in it; otherwise they are done again by
+whoever has their thread then. A second signal ends the process at once.`
 
 // upFlags are the flags of up.
 type upFlags struct {
@@ -36,6 +40,7 @@ type upFlags struct {
 	limits                                                       host.Limits
 	running                                                      int
 	runningOf                                                    map[string]int
+	drain                                                        time.Duration
 	level                                                        choice
 	http                                                         web
 }
@@ -65,6 +70,7 @@ func (a *app) upCommand() *cobra.Command {
 	f.IntVar(&u.limits.MaxLive, "max-live", host.DefaultMaxLive, "live subagents that a tree may have")
 	f.IntVar(&u.running, "max-running", 0, "model steps, tool calls and other jobs at a time in this process (default 64 for each core)")
 	f.StringToIntVar(&u.runningOf, "max-running-model", nil, "steps of a model at a time in this process, as `NAME=N`; a NAME* is all models that begin so; may be repeated")
+	f.DurationVar(&u.drain, "drain", 30*time.Second, "how long jobs under way may take to end when this process is to end, or their threads move to another; 0 is not at all")
 	f.StringVar(&u.member, "member", "", "this host's name among those of the namespace (default: kept in the store, else a random one)")
 	f.StringVar(&u.sealKeys, "seal-keys", "", "a `FILE` of keys that close scoped values at rest: 32 bytes in base64, one a line, the one in use first")
 	f.StringVar(&u.tools, "tools", "", "a `FILE` of tools that agents may use, YAML or JSON")
@@ -88,6 +94,9 @@ func (a *app) up(ctx context.Context, u *upFlags) error {
 	}
 	if u.running < 0 {
 		return usage(errors.New("--max-running is not below zero"))
+	}
+	if u.drain < 0 {
+		return usage(errors.New("--drain is not below zero"))
 	}
 	for name, n := range u.runningOf {
 		if name == "" || n < 1 {
@@ -118,7 +127,7 @@ func (a *app) up(ctx context.Context, u *upFlags) error {
 	if server != nil {
 		defer closing(log, "the server", server.Close)
 	}
-	err = a.host(ctx, u, names, server, host.Config{Models: brains, Limits: u.limits, Running: u.running, RunningOf: u.runningOf, Log: log}, seal)
+	err = a.host(ctx, u, names, server, host.Config{Models: brains, Limits: u.limits, Running: u.running, RunningOf: u.runningOf, Drain: u.drain, Log: log}, seal)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -181,6 +190,7 @@ func (a *app) host(ctx context.Context, u *upFlags, names subjects.Names, server
 	defer conn.Close()
 	layout := bus.Layout{Names: names, Partitions: u.partitions, Replicas: u.replicas}
 	cfg.Member = member
+	cfg.Sole = u.member == "" // it is kept in the store, which is locked, or random
 	if cfg.Tools, err = toolsOf(u.tools, conn, cfg.Log); err != nil {
 		return err
 	}

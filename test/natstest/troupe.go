@@ -118,7 +118,7 @@ func (tr *Troupe) JoinHost(t testing.TB, member string) {
 func (tr *Troupe) serve(t testing.TB, conn *bus.Conn, member string) (stop context.CancelFunc, done chan error) {
 	t.Helper()
 	cfg := tr.cfg
-	cfg.Conn, cfg.Member = conn, member
+	cfg.Conn, cfg.Member, cfg.Sole = conn, member, member == tr.Server.Member()
 	st, err := store.New(store.Config{NC: cfg.Conn.NC, JS: cfg.Conn.JS, Sender: cfg.Conn, Names: cfg.Names, Seal: tr.seal})
 	if err != nil {
 		t.Fatalf("open the store: %v", err)
