@@ -3,11 +3,14 @@
 GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 20s
-FAULTTIME   ?= 2m
+FAULTTIME   ?= 20s
+SOAKTIME    ?= $(or $(TROUPE_SOAK),30m)
 UPGRADETIME ?= 2m
+SEEDS       ?= 1000
+CLUSTER_SEEDS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check race fmt vet staticcheck tidy fuzz fault upgrade bench clean
+.PHONY: help build run test check race fmt vet staticcheck tidy fuzz fault histories upgrade soak bench clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,11 +48,17 @@ fuzz: ## run every fuzz test for FUZZTIME
 		done; \
 	done
 
-fault: ## kill -9 at random moments for FAULTTIME, then check every invariant
-	TROUPE_FAULT=$(FAULTTIME) $(GO) test -count=1 -timeout 30m -v ./test/fault/...
+fault: ## break processes at random moments for FAULTTIME a scene, and short histories, then check every invariant
+	TROUPE_FAULT=$(FAULTTIME) TROUPE_SEEDS=60 TROUPE_CLUSTER_SEEDS=8 $(GO) test -count=1 -parallel 4 -timeout 30m -v ./test/fault/... ./test/history
+
+histories: ## play SEEDS short histories on one server and CLUSTER_SEEDS on three, and check every invariant
+	TROUPE_SEEDS=$(SEEDS) TROUPE_CLUSTER_SEEDS=$(CLUSTER_SEEDS) $(GO) test -count=1 -timeout 60m -v -run '^TestHistory' ./test/history
 
 upgrade: ## replace hosts of the previous version by this one and back, under load, for UPGRADETIME
 	TROUPE_UPGRADE=$(UPGRADETIME) $(GO) test -count=1 -timeout 30m -v ./test/upgrade
+
+soak: ## work and kill for SOAKTIME, then compare memory, goroutines, consumers and disk with the beginning
+	TROUPE_SOAK=$(SOAKTIME) $(GO) test -count=1 -timeout 3h -run '^TestSoak$$' -v ./test/fault
 
 bench: build ## measure Troupe against the ceiling that JetStream sets
 	@bin/troupe bench

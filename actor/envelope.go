@@ -16,6 +16,7 @@ type Envelope struct {
 	Seq  uint64    `msgpack:"-"` // its place in the inbox stream; 0: an answer from this process
 	Lane Lane      `msgpack:"-"`
 	At   time.Time `msgpack:"-"` // when the inbox stored it
+	Size int       `msgpack:"-"` // bytes that it was weighed as in a mailbox
 }
 
 // An Asker says where the answer to an envelope goes: to the reply subject of a request, or to a tool

@@ -25,6 +25,7 @@ const (
 	RuntimeError     Kind = "runtime_error"     // the runtime, a model or a tool failed
 	TooLarge         Kind = "too_large"         // larger than the server's or the runtime's limit
 	Unavailable      Kind = "unavailable"       // no host or no server answered
+	InboxFull        Kind = "inbox_full"        // as many messages as may be are queued for the thread, or its inbox has no room
 	NewerVersion     Kind = "newer_version"     // a newer program wrote it; this one would lose a part of it
 
 	AtCapacity  Kind = "max_instances"         // the relationship has as many instances as it may
@@ -52,7 +53,7 @@ func (k Kind) Error() string { return string(k) }
 // Retryable reports whether the same request may succeed later without a change.
 func (k Kind) Retryable() bool {
 	switch k {
-	case QuotaExceeded, Conflict, Timeout, Unavailable, RuntimeError:
+	case QuotaExceeded, Conflict, Timeout, Unavailable, InboxFull, RuntimeError:
 		return true
 	}
 	return false

@@ -36,6 +36,7 @@ type Input struct {
 	Now     time.Time
 	Resumed bool      // another process had the actor, and may have died of what was under way
 	Alive   time.Time // when a job of the actor that runs in this process last gave a sign of life; or zero
+	Queued  int       // messages that a thread may have queued; 0: without limit
 	Batch   []Envelope
 	IDs     []ID
 	Threads map[ID]Known
@@ -103,6 +104,7 @@ type Turn struct {
 	Full    bool     // Delta (with those that follow) starts a new full table
 	Rebase  bool     // the table begun at the last Full is complete: it becomes the base
 	More    bool     // decide again, with or without envelopes
+	Refused int      // messages that found the inbox full
 }
 
 // A Job is work whose answer comes back as an envelope of kind "job".

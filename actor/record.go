@@ -84,7 +84,7 @@ const (
 	EffectBirth    EffectKind = iota + 1 // writes the first record of To; Body is the birth
 	EffectRegistry                       // puts the actor's registry entry
 	EffectNotice                         // tells the host To of a session's opening or end
-	EffectAnswer                         // stores Body as the answer to the key Name
+	EffectAnswer                         // stores Body as the answer to the key Name; to an asker it goes as a reply, too
 	EffectSend                           // sends an envelope of kind Name to To
 	EffectMail                           // puts Body into the mail of To, as message Name
 	EffectReply                          // publishes Body to the subject Name
@@ -100,7 +100,7 @@ type Effect struct {
 	Lane    Lane
 	Name    string
 	Session uint64 // of an envelope: the sender's session
-	Asker   Asker  // of an envelope
+	Asker   Asker  // of an envelope, or of an answer that is kept
 	Body    []byte
 }
 

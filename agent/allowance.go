@@ -46,6 +46,19 @@ type Reserve struct {
 	Budgets []actor.ID // the threads whose budgets it stands under
 	Each    Amount     // what one step takes, as far as it is known; Steps is not used
 	Settled Settled
+	Late    *Amount // what was used beside any reservation; below zero, where more was charged before
+	Trimmed *Trim
+}
+
+// A Trim gives back what of a reservation is not in use, while a step is under way.
+type Trim struct {
+	N    uint64
+	Keep Amount // what it is left with, used and yet to be used
+}
+
+// A Recall asks for what of a reservation is not in use: others wait for it.
+type Recall struct {
+	N uint64
 }
 
 // A Settled says what was used of a reservation. The rest is given back.
@@ -57,8 +70,9 @@ type Settled struct {
 // A Granted is the host's answer to a Reserve. No steps is a refusal.
 type Granted struct {
 	N       uint64
-	Allowed Amount // Tokens and USD may be NoLimit
-	Why     string // it is refused
+	Allowed Amount  // Tokens and USD may be NoLimit
+	Why     string  // it is refused
+	Each    *Amount // what a step of the thread's kind takes, as far as it is known
 }
 
 // An allowance is what a thread under budgets may use before it has to ask again.
@@ -68,7 +82,9 @@ type allowance struct {
 	Held    bool   // it is held by the host
 	Allowed Amount
 	Used    Amount
-	Each    Amount // what one step takes: the most of the last few
+	Each    Amount  // what one step takes: the most of the last few
+	Guess   *Amount // what the host takes one for, until that is known
+	Trimmed bool    // what was not in use was given back
 }
 
 // allowed reports whether the next step may begin, and counts it. A thread without an allowance for it asks for one,
@@ -112,7 +128,7 @@ func (a *allowance) settle() Settled {
 	if a.Held || a.Asking {
 		s = Settled{N: a.N, Used: a.Used}
 	}
-	a.Held, a.Asking, a.Allowed, a.Used = false, false, Amount{}, Amount{}
+	a.Held, a.Asking, a.Trimmed, a.Allowed, a.Used = false, false, false, Amount{}, Amount{}
 	return s
 }
 
@@ -131,7 +147,7 @@ func (x *turn) granted(g *Granted) {
 	}
 	a.Asking = false
 	if g.Allowed.Steps > 0 {
-		a.Held, a.Allowed = true, g.Allowed
+		a.Held, a.Allowed, a.Guess = true, g.Allowed, g.Each
 		return
 	}
 	x.unseeAll() // a session for what came meanwhile would end like this one
@@ -150,21 +166,37 @@ func (h *head) spend(u *Usage) {
 	a.Each.USD = max(u.USD, a.Each.USD-a.Each.USD/4)
 }
 
-// breakOff counts a step that is broken off: what it took nobody has told, so it counts as one of its kind.
-func (h *head) breakOff() {
-	if a := h.Allowance; a != nil && h.Job != 0 {
-		a.Used.Tokens += a.Each.Tokens
-		a.Used.USD += a.Each.USD
+// giveBack gives the allowance back while the session waits for another thread, a person or a time: those that it
+// waits for may need it. When it is asked back, all is given back while no step is under way, and else what is left
+// beside that step. That comes last in a turn: whoever is granted something and asked for it takes a step first, so
+// that two never give it to each other for ever.
+func (x *turn) giveBack() {
+	h := &x.head
+	a := h.Allowance
+	switch {
+	case a == nil || !a.Held:
+	case h.Job == 0 && (h.parked() || h.SleepUntil != 0 || x.recall == a.N):
+		x.reserve(&Reserve{Settled: a.settle()})
+	case x.recall == a.N && !a.Trimmed:
+		a.Trimmed = true
+		keep := Amount{Steps: a.Used.Steps, Tokens: kept(a.Used.Tokens+a.Each.Tokens, a.Allowed.Tokens), USD: Micros(kept(int64(a.Used.USD+a.Each.USD), int64(a.Allowed.USD)))}
+		a.Allowed = keep
+		for _, unbounded := range []*int64{&keep.Tokens, (*int64)(&keep.USD)} {
+			*unbounded = max(*unbounded, 0)
+		}
+		x.reserve(&Reserve{Trimmed: &Trim{N: a.N, Keep: keep}})
 	}
 }
 
-// giveBack gives the allowance back while the session waits for another thread, a person or a time: those that it
-// waits for may need it.
-func (x *turn) giveBack() {
-	h := &x.head
-	if a := h.Allowance; a != nil && a.Held && h.Job == 0 && (h.parked() || h.SleepUntil != 0) {
-		x.reserve(&Reserve{Settled: a.settle()})
+// recalled notes that the host asks for what is not in use.
+func (x *turn) recalled(r *Recall) { x.recall = r.N }
+
+// kept is how much of what is allowed is kept.
+func kept(n, allowed int64) int64 {
+	if allowed == NoLimit {
+		return NoLimit
 	}
+	return min(n, allowed)
 }
 
 // asking reports whether the session waits for an allowance.

@@ -131,7 +131,7 @@ func (x *turn) sideStep(side *Side) {
 	}
 	c.Over = false
 	c.Steps[i]++
-	c.Unseen[i] = 0
+	c.Unseen[i], x.backlog = 0, 0
 	x.consume()
 	h.Step++
 	h.Steps++

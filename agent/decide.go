@@ -24,17 +24,19 @@ type turn struct {
 	now       int64 // microseconds
 	env       *actor.Envelope
 	out       actor.Turn
-	dirty     bool  // the registry entry is no longer true
-	spilled   int   // bytes of results that became completions
-	notified  int   // what the parent was told of in the turn
-	told      int   // bytes of answers that tell of the end of the session
-	sign      int64 // when a job that runs here last gave a sign of life; microseconds
-	overtimed bool  // the session ends with the time that a budget gives it
+	dirty     bool   // the registry entry is no longer true
+	spilled   int    // bytes of results that became completions
+	notified  int    // what the parent was told of in the turn
+	told      int    // bytes of answers that tell of the end of the session
+	sign      int64  // when a job that runs here last gave a sign of life; microseconds
+	recall    uint64 // the reservation that the host asks back
+	overtimed bool   // the session ends with the time that a budget gives it
+	most      int    // messages that may be queued; 0: without limit
 }
 
 // Decide takes the envelopes in order, then starts what became possible.
 func (t *Thread) Decide(in actor.Input) actor.Turn {
-	x := &turn{Thread: t, now: in.Now.UnixMicro()}
+	x := &turn{Thread: t, now: in.Now.UnixMicro(), most: in.Queued}
 	if !in.Alive.IsZero() {
 		x.sign = in.Alive.UnixMicro()
 	}
@@ -104,6 +106,10 @@ func (x *turn) take() error {
 		return taking(x, x.granted)
 	case KindGone:
 		return taking(x, x.gone)
+	case KindSpent:
+		return taking(x, x.spent)
+	case KindRecall:
+		return taking(x, x.recalled)
 	case KindWake:
 		return nil
 	}

@@ -21,6 +21,8 @@ func FuzzDecide(f *testing.F) {
 		KindTimer:      &Timer{Session: 1, At: 61e6},
 		KindExtend:     &Extend{By: 1},
 		KindGrant:      &Granted{N: 1, Allowed: Amount{Steps: 1}},
+		KindRecall:     &Recall{N: 1},
+		KindSpent:      &Spent{Used: Usage{InputTokens: 7}},
 		KindWake:       &Await{},
 		"nonsense":     &Await{},
 	}

@@ -21,6 +21,8 @@ const (
 	KindExtend     = "extend"     // [Extend], from an ancestor
 	KindGrant      = "grant"      // [Granted], from the host of the tree
 	KindGone       = "gone"       // [Gone], from a child that was terminated
+	KindSpent      = "spent"      // [Spent], from the host of the tree
+	KindRecall     = "recall"     // [Recall], from the host of the tree
 	KindWake       = "wake"       // nothing: the time asked for in Turn.Wake has come
 )
 

@@ -26,6 +26,7 @@ func packed() []any {
 		&Delegate{}, &Message{}, &Await{}, &Stop{}, &Stopped{}, &Notice{}, &Question{}, &Gone{}, &Completion{},
 		&Answer{}, &Timer{}, &JobAnswer{}, &Spawn{}, &Target{}, &Merge{}, &Stored{}, &Notify{},
 		&Snapshot{}, &SnapshotOf{}, &ToolCall{}, &Prepare{}, &Deliver{},
+		&Reserve{}, &Granted{}, &Recall{}, &Spent{},
 	}
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/troupehq/troupe/a2e"
@@ -85,6 +86,11 @@ func (x *turn) message(m *Message) {
 		x.took(m)
 		return
 	}
+	if x.most > 0 && x.backlog >= x.most {
+		x.overfull()
+		return
+	}
+	x.backlog++
 	x.entry(actor.Entry{Kind: actor.EntryMessage, Side: side, From: x.env.From, Type: m.Type, Content: m.Content, Meta: m.Meta})
 	if opens := !x.floored(); x.def != nil && (opens && m.Opens || h.Open) {
 		x.prompt(side, m.Content.JSON)
@@ -92,6 +98,25 @@ func (x *turn) message(m *Message) {
 		h.Unseen++
 	}
 	x.took(m)
+}
+
+// overfull refuses a message because too many wait for the thread's next step. One that nobody waits for an answer to
+// can't be refused, and is a dead letter.
+func (x *turn) overfull() {
+	x.out.Refused++
+	why := &actor.Error{ID: x.self().ID, Kind: actor.InboxFull, Field: "to_subagent_id",
+		Err: fmt.Errorf("%d messages wait for its next step, the most that may", x.backlog)}
+	if x.env.Asker.IsZero() {
+		x.effect(DeadEffect(x.self(), why.Error(), x.env))
+		x.event("dead_letter", deadLetter{why.Error()})
+		return
+	}
+	x.reply(a2e.NewError(RequestOf(x.env.Asker), timeOf(x.now), why), true)
+}
+
+// deadLetter is the content of the event dead_letter.
+type deadLetter struct {
+	Reason string `json:"reason"`
 }
 
 // took answers a message that was taken: at once, or when the session that shows it ends.

@@ -92,7 +92,7 @@ func (x *turn) advance() {
 	h.Calls = nil
 	h.Step++
 	h.Steps++
-	h.Unseen = 0
+	h.Unseen, x.backlog = 0, 0
 	h.Job, h.Tries = x.newJob(JobModel, nil), 0
 	if h.Step > 1 {
 		x.dirty = true
@@ -132,7 +132,7 @@ func (x *turn) newJob(kind string, body []byte) uint64 {
 // job takes the outcome of a job. One that is no longer waited for changes nothing.
 func (x *turn) job(a *JobAnswer) {
 	h := &x.head
-	if a.N == 0 {
+	if a.N == 0 || x.afterwards(a) {
 		return
 	}
 	if a.N == h.Job && h.Open {
@@ -245,7 +245,7 @@ func (x *turn) end(reason StopReason, result actor.Value, why string) {
 	}
 	if h.Job != 0 {
 		x.out.Abort = append(x.out.Abort, h.Job)
-		h.breakOff()
+		x.breakOff()
 	}
 	for i := range h.Calls {
 		c := &h.Calls[i]

@@ -182,7 +182,13 @@ func bodyText(kind string, body []byte) string {
 		return s + settledText(n.Settled)
 	case KindReserve:
 		r := unpacked[Reserve](body)
-		if r.N == 0 {
+		switch {
+		case r.Late != nil:
+			return fmt.Sprintf("used beside %s: %d tokens $%s", r.Budgets, r.Late.Tokens, r.Late.USD)
+		case r.Trimmed != nil:
+			k := r.Trimmed.Keep
+			return fmt.Sprintf("of reservation %d keep %d steps %d tokens $%s", r.Trimmed.N, k.Steps, k.Tokens, k.USD)
+		case r.N == 0:
 			return "reserve nothing" + settledText(r.Settled)
 		}
 		return fmt.Sprintf("reserve %d under %s, a step takes %d tokens $%s%s", r.N, r.Budgets, r.Each.Tokens, r.Each.USD, settledText(r.Settled))

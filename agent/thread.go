@@ -28,7 +28,15 @@ type Thread struct {
 	head  head
 	def   *Definition   // of a composed thread
 	rel   *Relationship // that it is an instance of; nil: of none
+
+	// What follows is forgotten with the thread's place in memory, and no record holds it: with it in the head, every program
+	// that does not know of it would have to refuse the thread.
+	broken  []broken // steps that were broken off under no budget
+	backlog int      // messages taken since the last step began
 }
+
+// manyQueued is how many messages a record tells of: fewer are not worth it.
+const manyQueued = 1024
 
 // head is the small current state, written whole into every record.
 type head struct {
@@ -73,6 +81,8 @@ type head struct {
 	BudgetAt   int64      // when the time that the thread's own budget gives the session is over
 	Spared     int64      // the session does not end before for want of progress
 	Allowance  *allowance // of a thread under budgets
+	Broken     []broken   // steps under budgets that were broken off, of which it may yet be told what they cost
+	Queued     int        // messages taken since the last step began, if they are many
 }
 
 // A call is a tool call under way.
@@ -137,6 +147,7 @@ func Load(last *actor.Record, seq uint64, birth *actor.Record) (*Thread, error) 
 	if len(data) <= maxOwn {
 		t.head.Own = data
 	}
+	t.backlog = t.head.Queued
 	return &t, t.compose()
 }
 
@@ -150,7 +161,13 @@ func BirthSeq(last *actor.Record) (uint64, error) {
 }
 
 // Head encodes the current state.
-func (t *Thread) Head() ([]byte, error) { return Pack(&t.head), nil }
+func (t *Thread) Head() ([]byte, error) {
+	t.head.Queued = 0
+	if t.backlog >= manyQueued {
+		t.head.Queued = t.backlog
+	}
+	return Pack(&t.head), nil
+}
 
 // Needs is nothing: a thread decides from what it has.
 func (t *Thread) Needs([]actor.Envelope) actor.Needs { return actor.Needs{} }

@@ -21,6 +21,7 @@ import (
 //	alive AGO                                  when a job gave its last sign of life, before the next turn
 //	extend by=DURATION [from=]                 asker as above
 //	grant [n=N] [steps=N] [tokens=N] [micros=N] [why=TEXT]   by default the reservation that was asked for last
+//	recall [n=N] | spent tokens=IN/OUT         from the host
 //	clock DURATION                             time goes on
 //	delegate TASK [from=ID/SESSION]            asker: reply=SUBJECT or call=KEY; key=KEY
 //	message [from=] [content=JSON] [type=] [root=] [lane=b] [opens] [awaits] [meta=JSON]
@@ -200,6 +201,15 @@ func (s *stage) envelope(c *script.Command) (actor.Envelope, error) {
 	case KindGrant:
 		env.From, env.Lane = h.Lineage.Root(), actor.LaneCtl
 		env.Body = Pack(s.granted(c))
+	case KindRecall:
+		var r Recall
+		if a := h.Allowance; a != nil {
+			r.N = a.N
+		}
+		r.N = c.Number("n", r.N)
+		env.From, env.Lane, env.Body = h.Lineage.Root(), actor.LaneCtl, Pack(&r)
+	case KindSpent:
+		env.From, env.Lane, env.Body = h.Lineage.Root(), actor.LaneCtl, Pack(&Spent{Used: s.step(c).Step.Used})
 	case KindQuestion:
 		env.Body = Pack(&Question{Text: strings.Trim(c.Word(), `"`)})
 	case KindGone:
@@ -223,6 +233,9 @@ func (s *stage) granted(c *script.Command) *Granted {
 	}
 	if n := c.Number("micros", 0); n > 0 {
 		g.Allowed.USD = Micros(n)
+	}
+	if each := c.Number("each", 0); each > 0 {
+		g.Each = &Amount{Tokens: int64(each)}
 	}
 	if a := s.thread.head.Allowance; a != nil {
 		g.N = a.N

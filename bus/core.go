@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -91,11 +92,24 @@ func (c *Conn) subscribe(op, subject, group string, fn func(subject string, data
 		// It fails only when the connection is closed, and the subscription with it.
 		_ = sub.Unsubscribe()
 	}
-	if err := c.NC.FlushTimeout(flushTimeout); err != nil {
+	if err := c.flush(flushTimeout); err != nil {
 		stop()
 		return nil, wrap(op, "subscribe to "+subject, err)
 	}
 	return stop, nil
+}
+
+// flush waits until the server has all that was sent before. A connection that is lost meanwhile and made again
+// is flushed again: what was subscribed on it is subscribed on the next one, too.
+func (c *Conn) flush(within time.Duration) error {
+	until := time.Now().Add(within)
+	for {
+		err := c.NC.FlushTimeout(max(time.Until(until), time.Millisecond))
+		if !errors.Is(err, nats.ErrConnectionClosed) || c.Closed() || time.Now().After(until) {
+			return err
+		}
+		pause(context.Background(), reconnectSpray)
+	}
 }
 
 // Share is Subscribe for several processes that share the messages: each goes to one of those that name the same group.

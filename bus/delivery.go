@@ -19,6 +19,7 @@ type position struct {
 	stream   uint64 // its sequence in the stream
 	consumer uint64 // its number among those that the consumer delivered, without a gap
 	time     int64  // when it was stored, in nanoseconds
+	pending  uint64 // messages of the consumer behind it
 }
 
 // parsePosition reads a reply subject, without garbage.
@@ -38,7 +39,7 @@ func parsePosition(reply string) (p position, err error) {
 	for range skip {
 		_, rest, _ = strings.Cut(rest, ".")
 	}
-	var fields [3]uint64
+	var fields [4]uint64
 	for i := range fields {
 		var token string
 		token, rest, _ = strings.Cut(rest, ".")
@@ -46,7 +47,7 @@ func parsePosition(reply string) (p position, err error) {
 			return p, errNotDelivery
 		}
 	}
-	return position{stream: fields[0], consumer: fields[1], time: int64(fields[2])}, nil
+	return position{stream: fields[0], consumer: fields[1], time: int64(fields[2]), pending: fields[3]}, nil
 }
 
 // number reads decimal digits.

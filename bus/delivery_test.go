@@ -4,7 +4,7 @@ import "testing"
 
 func TestParsePosition(t *testing.T) {
 	t.Parallel()
-	want := position{stream: 20, consumer: 7, time: 1764500000123456789}
+	want := position{stream: 20, consumer: 7, time: 1764500000123456789, pending: 3}
 	for _, reply := range []string{
 		"$JS.ACK.troupe_inbox.cons.1.20.7.1764500000123456789.3",
 		"$JS.ACK._.hash.troupe_inbox.cons.1.20.7.1764500000123456789.3",

@@ -39,4 +39,7 @@
 //     what the election costs: mostly less than 5 seconds, up to 10.
 //   - A server with Sync 100ms that loses its power loses at most the last 100 ms. The stream's last
 //     sequence then lies below a watermark that was written before: [Reader.CaughtUp] says so.
+//   - A server whose disk is full stores nothing and answers no publish, which is unavailable after the 5 seconds. What
+//     it has acknowledged it keeps. [Server.Serve] opens its store again once there is room; without it the server
+//     has to be started again, since its streams do not go on by themselves.
 package bus

@@ -15,8 +15,12 @@ import (
 const (
 	codeNoPeers          jetstream.ErrorCode = 10005 // too few servers are there yet
 	codeNotLeader        jetstream.ErrorCode = 10009 // the cluster can't handle the request now
+	codeNoResources      jetstream.ErrorCode = 10023 // the server has no more room for messages
+	codeNoRoom           jetstream.ErrorCode = 10047 // nor for streams
 	codeMessageTooLarge  jetstream.ErrorCode = 10054
+	codeConsumerStore    jetstream.ErrorCode = 10104 // what a consumer keeps can't be written
 	codeWrongLast        jetstream.ErrorCode = 10071 // the expected sequence is not the last one
+	codeStoreFailed      jetstream.ErrorCode = 10077 // with the reason as text
 	codeHeaderTooLarge   jetstream.ErrorCode = 10097
 	codeExpectNotReady   jetstream.ErrorCode = 10163 // a write to that subject is under way
 	codeWrongLastUnknown jetstream.ErrorCode = 10164 // as codeWrongLast, on a replicated stream
@@ -70,7 +74,7 @@ func kindOfAPI(err *jetstream.APIError) actor.Kind {
 		return actor.Conflict
 	case codeMessageTooLarge, codeHeaderTooLarge:
 		return actor.TooLarge
-	case codeNoPeers, codeNotLeader:
+	case codeNoPeers, codeNotLeader, codeNoResources, codeNoRoom, codeConsumerStore:
 		return actor.Unavailable
 	}
 	switch err.Code {
@@ -93,4 +97,12 @@ func disconnected(err error) bool {
 		}
 	}
 	return false
+}
+
+// AtLimit reports whether a publish was refused because its stream has reached the limit of bytes or messages that an
+// operator has given it. Such an error is unavailable: it passes when something is taken out of the stream.
+func AtLimit(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == codeStoreFailed &&
+		(api.Description == "maximum bytes exceeded" || api.Description == "maximum messages exceeded")
 }

@@ -178,9 +178,8 @@ func (c *Conn) create(ctx context.Context, want jetstream.StreamConfig) error {
 		if err != nil {
 			return err
 		}
-		if have := s.CachedInfo().Config; grown(have, want) {
-			have.Subjects = want.Subjects
-			if s, err = c.JS.UpdateStream(ctx, have); err != nil {
+		if better, need := mended(s.CachedInfo().Config, want); need {
+			if s, err = c.JS.UpdateStream(ctx, better); err != nil {
 				return err
 			}
 		}

@@ -188,3 +188,52 @@ func TestEnsureWithoutServerTimesOut(t *testing.T) {
 	_, err := conn.Ensure(ctx, bus.Layout{Names: natstest.Names(t)})
 	wantKind(t, "no server", err, actor.Timeout)
 }
+
+// TestStreamsDropNothingOld: a stream at its limit refuses what is new, also one that an earlier version made otherwise. Dead letters give way to newer
+// ones.
+func TestStreamsDropNothingOld(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	ctx, n := natstest.Context(t), r.names
+	stream, err := r.conn.JS.Stream(ctx, n.InboxStream())
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := stream.CachedInfo().Config
+	old.Discard = jetstream.DiscardOld
+	if _, err := r.conn.JS.UpdateStream(ctx, old); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.conn.Ensure(ctx, bus.Layout{Names: n}); err != nil {
+		t.Fatalf("Ensure on a stream as an earlier version made it: %v", err)
+	}
+	for _, name := range []string{n.InboxStream(), n.MailStream(), n.JournalStream(), n.WorkStream(), n.DeadStream()} {
+		s, err := r.conn.JS.Stream(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if drops := s.CachedInfo().Config.Discard == jetstream.DiscardOld; drops != (name == n.DeadStream()) {
+			t.Errorf("%s at its limit drops what is old: %v", name, drops)
+		}
+	}
+	if stream, err = r.conn.JS.Stream(ctx, n.InboxStream()); err != nil {
+		t.Fatal(err)
+	}
+	small := stream.CachedInfo().Config
+	small.MaxMsgs = 1
+	if _, err := r.conn.JS.UpdateStream(ctx, small); err != nil {
+		t.Fatal(err)
+	}
+	subject := n.Inbox("sub_1", actor.LaneA, "me")
+	if _, err := r.conn.Send(subject, []byte("1")).Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.conn.Send(subject, []byte("2")).Wait(ctx)
+	wantKind(t, "a message that finds no room", err, actor.Unavailable)
+	if !bus.AtLimit(err) {
+		t.Errorf("AtLimit does not know %v", err)
+	}
+	if bus.AtLimit(nil) || bus.AtLimit(actor.Unavailable) {
+		t.Error("AtLimit takes anything for a limit")
+	}
+}

@@ -46,6 +46,7 @@ type Reader struct {
 	conn     *Conn
 	stream   string
 	tail     tail
+	behind   atomic.Uint64 // messages behind the last that was delivered, as the server told with it
 	returned atomic.Uint64 // the last sequence that Deliver has returned from, at first From-1
 }
 
@@ -74,6 +75,7 @@ func NewReader(cfg ReaderConfig) (*Reader, error) {
 					Time: time.Unix(0, p.time), Data: m.Data})
 			}
 			r.returned.Store(p.stream)
+			r.behind.Store(p.pending)
 		},
 	}
 	return r, nil
@@ -102,6 +104,9 @@ func (cfg ReaderConfig) validate() error {
 // survives restarts of servers and the loss of leaders. It fails only when the connection is closed
 // (unavailable) or the stream does not exist (not_found). Served again, it goes on where it was.
 func (r *Reader) Serve(ctx context.Context) error { return r.tail.serve(ctx) }
+
+// Behind is how many messages of the partition were still to be read when the last one was delivered.
+func (r *Reader) Behind() uint64 { return r.behind.Load() }
 
 // CaughtUp gives a sequence up to which nothing is left to deliver: Deliver has returned from every
 // message of this partition that stands in the stream at or below it. Other partitions' messages

@@ -167,3 +167,36 @@ func TestRequestAndSubscribe(t *testing.T) {
 	_, err = bus.NewReader(bus.ReaderConfig{Conn: conn})
 	wantKind(t, "a reader without a function", err, actor.SchemaViolation)
 }
+
+// TestSubscribeAcrossACut: a connection that is lost while the server is told of a subscription, and is made
+// again, does not make the subscription fail.
+func TestSubscribeAcrossACut(t *testing.T) {
+	t.Parallel()
+	srv := natstest.Start(t)
+	proxy := natstest.NewProxy(t, srv)
+	conn, err := bus.Connect(natstest.Context(t), bus.Config{URL: proxy.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	before := conn.NC.NumSubscriptions()
+	proxy.Hold()
+	got := make(chan string, 1)
+	done := make(chan error, 1)
+	go func() {
+		_, err := conn.Share("events", "group", func(_ string, data []byte) { got <- string(data) })
+		done <- err
+	}()
+	natstest.Await(t, "the subscription is on its way", func() bool { return conn.NC.NumSubscriptions() > before })
+	proxy.Cut()
+	proxy.Heal()
+	if err := <-done; err != nil {
+		t.Fatalf("the subscription failed: %v", err)
+	}
+	if err := natstest.Conn(t, srv).Publish("events", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if m := next(t, "an event", got); m != "x" {
+		t.Errorf("event %q, want x", m)
+	}
+}

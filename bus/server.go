@@ -43,8 +43,10 @@ type ServerConfig struct {
 // A Server is a NATS server in this process, with JetStream.
 type Server struct {
 	ns    *server.Server
+	opts  *server.Options
 	login login
 	dir   *storeDir
+	log   zerolog.Logger
 	close func() error
 }
 
@@ -61,11 +63,15 @@ func StartServer(cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	ns, own, err := start(cfg, dir.member)
+	opts, err := options(cfg, dir.member)
 	if err != nil {
 		return nil, errors.Join(err, dir.close())
 	}
-	s := &Server{ns: ns, login: own, dir: dir}
+	ns, own, err := start(opts, cfg.Log)
+	if err != nil {
+		return nil, errors.Join(err, dir.close())
+	}
+	s := &Server{ns: ns, opts: opts, login: own, dir: dir, log: cfg.Log}
 	s.close = sync.OnceValue(func() error {
 		stop(ns)
 		return wrap("bus.Server.Close", "unlock the store directory", dir.close())
@@ -74,12 +80,8 @@ func StartServer(cfg ServerConfig) (*Server, error) {
 }
 
 // start runs a server whose store directory is ours, and tells how to connect to it.
-func start(cfg ServerConfig, member string) (*server.Server, login, error) {
+func start(opts *server.Options, log zerolog.Logger) (*server.Server, login, error) {
 	const op = "bus.StartServer"
-	opts, err := options(cfg, member)
-	if err != nil {
-		return nil, login{}, err
-	}
 	own, err := logIn(opts)
 	if err != nil {
 		return nil, login{}, err
@@ -88,7 +90,7 @@ func start(cfg ServerConfig, member string) (*server.Server, login, error) {
 	if err != nil {
 		return nil, login{}, refuse(op, actor.SchemaViolation, "configure the server: %w", err)
 	}
-	if err := run(ns, opts, &serverLog{log: cfg.Log}); err != nil {
+	if err := run(ns, opts, &serverLog{log: log}); err != nil {
 		stop(ns)
 		return nil, login{}, err
 	}

@@ -53,7 +53,7 @@ func (c *Conn) ServeA2E(ctx context.Context, names subjects.Names, version strin
 	}
 	err = ms.AddEndpoint("a2e", s, micro.WithEndpointSubject(names.A2EAll()), micro.WithEndpointPendingLimits(-1, maxWaiting))
 	if err == nil {
-		err = c.NC.FlushTimeout(flushTimeout)
+		err = c.flush(flushTimeout)
 	}
 	if err == nil {
 		open()

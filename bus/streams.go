@@ -28,6 +28,7 @@ const (
 func (l Layout) timerStream() jetstream.StreamConfig {
 	s := l.stream(l.Names.TimerStream(), l.Names.TimerFilters()...)
 	s.AllowMsgSchedules, s.AllowMsgTTL, s.AllowRollup = true, true, true
+	s.Discard = jetstream.DiscardOld // the server has no schedules otherwise: no limit may be set here
 	return s
 }
 
@@ -61,7 +62,7 @@ func (l Layout) others() []jetstream.StreamConfig {
 	work := l.stream(n.WorkStream(), n.WorkFilter(), n.WorkExhausted())
 	work.Retention = jetstream.WorkQueuePolicy
 	dead := l.stream(n.DeadStream(), n.DeadFilter())
-	dead.MaxAge = deadAge
+	dead.MaxAge, dead.Discard = deadAge, jetstream.DiscardOld
 	return []jetstream.StreamConfig{
 		journal, mail, work, dead,
 		l.bucket(n.RegistryBucket(), 0),
@@ -76,12 +77,14 @@ func (l Layout) others() []jetstream.StreamConfig {
 	}
 }
 
-// stream is what all have in common: on disk, read from the leader, no limit but age.
+// stream is what all have in common: on disk, read from the leader, no limit but age. Where an operator sets one, what is
+// new is refused: what was acknowledged is never dropped for it.
 func (l Layout) stream(name string, filters ...string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              name,
 		Subjects:          filters,
 		Storage:           jetstream.FileStorage,
+		Discard:           jetstream.DiscardNew,
 		Replicas:          l.Replicas,
 		MaxConsumers:      -1,
 		MaxMsgs:           -1,
@@ -101,7 +104,7 @@ func (l Layout) bucket(name string, age time.Duration) jetstream.StreamConfig {
 	if age > 0 {
 		s.Duplicates = min(age, dedupWindow)
 	}
-	s.AllowRollup, s.DenyDelete, s.Discard = true, true, jetstream.DiscardNew
+	s.AllowRollup, s.DenyDelete = true, true
 	return s
 }
 
@@ -109,7 +112,7 @@ func (l Layout) bucket(name string, age time.Duration) jetstream.StreamConfig {
 // follower may not know yet of a blob whose reference has already come.
 func (l Layout) objects(name string) jetstream.StreamConfig {
 	s := l.stream("OBJ_"+name, "$O."+name+".C.>", "$O."+name+".M.>")
-	s.AllowRollup, s.Discard = true, jetstream.DiscardNew
+	s.AllowRollup = true
 	return s
 }
 
@@ -118,6 +121,19 @@ func (l Layout) objects(name string) jetstream.StreamConfig {
 func grown(have, want jetstream.StreamConfig) bool {
 	old, isWork := strings.CutSuffix(want.Subjects[0], ".*.*.*.*")
 	return isWork && len(have.Subjects) == 1 && have.Subjects[0] == old+".*.*"
+}
+
+// mended gives what an existing stream is to be changed to, if it is as an earlier version made it: it listened to less, or
+// would drop what is old at a limit.
+func mended(have, want jetstream.StreamConfig) (better jetstream.StreamConfig, need bool) {
+	better = have
+	if grown(have, want) {
+		better.Subjects, need = want.Subjects, true
+	}
+	if have.Discard == jetstream.DiscardOld && want.Discard == jetstream.DiscardNew {
+		better.Discard, need = want.Discard, true
+	}
+	return better, need
 }
 
 // differs says what of an existing stream would break us, if anything. Ages, limits, replicas and

@@ -79,13 +79,31 @@ type Taken struct {
 // connection is closed (unavailable), or one that waiting does not mend.
 func (t *Taker) Take(ctx context.Context) (*Taken, error) {
 	const op = "bus.Take"
+	for {
+		taken, err := t.TakeWithin(ctx, pullWait)
+		switch {
+		case taken != nil || err != nil:
+			return taken, err
+		case ctx.Err() != nil:
+			return nil, wrap(op, "wait for a job", ctx.Err())
+		}
+	}
+}
+
+// TakeWithin is Take that gives nil when no job came for a while. The errors are those
+// of Take.
+func (t *Taker) TakeWithin(ctx context.Context, d time.Duration) (*Taken, error) {
+	const op = "bus.Take"
 	for wait := retryWait; ; wait = min(2*wait, retryWaitMax) {
 		c, err := t.consumer(ctx)
-		for err == nil && ctx.Err() == nil {
+		if err == nil {
 			var m jetstream.Msg
-			m, err = next(ctx, c)
-			if err == nil && m != nil {
+			m, err = nextWithin(ctx, c, d)
+			switch {
+			case err == nil && m != nil:
 				return t.taken(c, m)
+			case err == nil:
+				return nil, nil
 			}
 		}
 		switch {
@@ -111,9 +129,9 @@ func (t *Taker) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	return c, err
 }
 
-// next asks for one message, and gives nil when none came for a while.
-func next(ctx context.Context, c jetstream.Consumer) (jetstream.Msg, error) {
-	waiting, cancel := context.WithTimeout(ctx, pullWait)
+// nextWithin asks for one message, and gives nil when none came for so long.
+func nextWithin(ctx context.Context, c jetstream.Consumer, d time.Duration) (jetstream.Msg, error) {
+	waiting, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	m, err := c.Next(jetstream.FetchContext(waiting))
 	for _, over := range []error{nats.ErrTimeout, context.DeadlineExceeded, jetstream.ErrInvalidOption} { // the last: a deadline that is just past

@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/bus"
 	"github.com/troupehq/troupe/subjects"
 	"github.com/troupehq/troupe/test/natstest"
 )
@@ -163,4 +166,44 @@ func TestInboxRefusesTricks(t *testing.T) {
 			t.Errorf("the inbox took a message with %s", header)
 		}
 	}
+}
+
+// TestTimerWithoutRoom: a timer that comes due while its server has no room for what it fires is fired once there is room
+// and it is set again.
+func TestTimerWithoutRoom(t *testing.T) {
+	t.Parallel()
+	srv := natstest.StartWith(t, "jetstream { max_file_store: 8MB }")
+	conn := natstest.Conn(t, srv)
+	names := natstest.Names(t)
+	ctx := natstest.Context(t)
+	if _, err := conn.Ensure(ctx, bus.Layout{Names: names, Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	due := time.Now().Add(time.Second)
+	if _, err := conn.Timers(names).SetTimer("sub_1", fmt.Sprint("sleep-", due.UnixMicro()), due, []byte("x")).Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.JS.CreateStream(ctx, jetstream.StreamConfig{Name: "ballast", Subjects: []string{"ballast"}}); err != nil {
+		t.Fatal(err)
+	}
+	for size := 256 << 10; size > 0; {
+		if _, err := conn.Send("ballast", make([]byte, size)).Wait(ctx); err != nil {
+			wantKind(t, "a publish to a server without room", err, actor.Unavailable)
+			if !bus.Full(err) {
+				t.Errorf("%v does not say that there is no room", err)
+			}
+			size /= 2
+		}
+	}
+	natstest.Await(t, "the timer is due for a while", func() bool { return time.Since(due) > time.Second })
+	if err := conn.JS.DeleteStream(ctx, "ballast"); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Await(t, "the timer has fired", func() bool {
+		if _, err := conn.Timers(names).SetOverdue(ctx, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		end, err := conn.InboxEnd(ctx, names)
+		return err == nil && end > 0
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/agent"
+	"github.com/troupehq/troupe/bus"
 )
 
 // A SpawnRequest says what to spawn and where.
@@ -100,7 +101,8 @@ func (c *Client) Answer(ctx context.Context, request string, content json.RawMes
 // Publish puts a message into a thread's inbox without a host's word on it; an idle thread opens a
 // session for it. It returns the message's place in the inbox stream once it is stored. It is tried
 // once: an Unavailable one may have been stored all the same, and comes twice if it is published
-// again. A message that the thread can't take becomes a dead letter.
+// again. A message that the thread can't take becomes a dead letter. InboxFull means that the inbox stream has reached a limit
+// that an operator has set.
 func (c *Client) Publish(ctx context.Context, m Message) (seq uint64, err error) {
 	const op = "client.Publish"
 	ctx, cancel := c.within(ctx, nil)
@@ -113,7 +115,10 @@ func (c *Client) Publish(ctx context.Context, m Message) (seq uint64, err error)
 		return 0, &actor.Error{Op: op, ID: m.To, Kind: actor.SchemaViolation, Field: "content", Err: err}
 	}
 	seq, err = c.cfg.Conn.Send(c.cfg.Names.Inbox(m.To, actor.LaneA, c.from(m)), data).Wait(ctx)
-	if err != nil {
+	switch {
+	case bus.AtLimit(err):
+		return 0, &actor.Error{Op: op, ID: m.To, Kind: actor.InboxFull, Err: err}
+	case err != nil:
 		return 0, &actor.Error{Op: op, ID: m.To, Kind: actor.KindOf(err), Err: err}
 	}
 	return seq, nil

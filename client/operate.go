@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/bus"
 	"github.com/troupehq/troupe/store"
 )
 
@@ -21,6 +22,14 @@ func (c *Client) Members(ctx context.Context) ([]store.Member, error) {
 		return 1
 	})
 	return members, err
+}
+
+// Services tells how the jobs stand that are for workers, by model and tool. It needs the right to list the consumers
+// of the work stream.
+func (c *Client) Services(ctx context.Context) ([]bus.Service, error) {
+	ctx, cancel := c.within(ctx, nil)
+	defer cancel()
+	return c.cfg.Conn.Jobs(c.cfg.Names).Services(ctx)
 }
 
 // A Partition is a share of the inboxes, and how it does.

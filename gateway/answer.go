@@ -58,7 +58,7 @@ func statusOf(kind actor.Kind) int {
 		return http.StatusUnprocessableEntity
 	case actor.TooLarge:
 		return http.StatusRequestEntityTooLarge
-	case actor.Unavailable:
+	case actor.Unavailable, actor.InboxFull:
 		return http.StatusServiceUnavailable
 	case actor.Timeout:
 		return http.StatusGatewayTimeout

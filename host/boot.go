@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/agent"
+	"github.com/troupehq/troupe/store"
 	"github.com/troupehq/troupe/subjects"
 )
 
@@ -69,7 +69,7 @@ func (h *Host) Boot(ctx context.Context, parent actor.ID, request string, values
 	if missing := lacking(d.Missing, sortedNames(values)); len(missing) > 0 {
 		return Booted{}, &actor.Error{Kind: actor.EnvRequired, Field: "values", Err: &MissingVariables{missing}}
 	}
-	d.Prepare.Extra = actor.ID("request " + request + " " + rand.Text()) // nobody else's values get into these
+	d.Prepare.Extra = store.Borrowed(request)
 	if err := h.Store.Env.Set(ctx, d.Prepare.Extra, values); err != nil {
 		return Booted{}, err
 	}

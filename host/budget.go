@@ -18,7 +18,8 @@ import (
 // from those of all under the budget: these are overrun by no more than the steps under way take beyond it.
 //
 // A thread that finds too little left waits while others hold some that they may give back, and is refused when
-// nobody does. Whoever waits for another thread, a person or a time holds nothing, so that nobody waits in a circle.
+// nobody does. Whoever waits for another thread, a person or a time holds nothing, so that nobody waits in a circle; and
+// whoever holds something while others wait is asked for what is not in use of it: all, or all but the step under way.
 
 // An account is the budget of a thread.
 type account struct {
@@ -36,6 +37,7 @@ type claim struct {
 	Waits   bool
 	Since   uint64       // it was asked for as so many-th; 0 once it is held
 	Each    agent.Amount // what one step takes, as far as it is known
+	Called  bool         // what is not in use of it was asked back
 }
 
 // held is what claims hold of an account.
@@ -157,6 +159,8 @@ func (x *treeTurn) budgeted(parent actor.Lineage) *actor.Error {
 func (x *treeTurn) reserve(r *agent.Reserve) {
 	id := x.env.From
 	x.settle(id, &r.Settled)
+	x.trim(id, r.Trimmed)
+	x.charge(r.Budgets, r.Late)
 	if r.N == 0 {
 		return
 	}
@@ -195,6 +199,58 @@ func (x *treeTurn) settle(id actor.ID, s *agent.Settled) {
 	x.unsettled = true
 }
 
+// trim takes back what of a reservation is not in use.
+func (x *treeTurn) trim(id actor.ID, t *agent.Trim) {
+	m := x.members[id]
+	if t == nil || m == nil || m.Claim == nil || m.Claim.N != t.N || m.Claim.Waits {
+		return
+	}
+	next, c := *m, *m.Claim
+	c.Held.Steps = min(c.Held.Steps, t.Keep.Steps)
+	c.Held.Tokens = min(c.Held.Tokens, t.Keep.Tokens)
+	c.Held.USD = min(c.Held.USD, t.Keep.USD)
+	next.Claim = &c
+	x.live(&next)
+	x.unsettled = true
+}
+
+// charge counts what was used outside any reservation.
+func (x *treeTurn) charge(budgets []actor.ID, used *agent.Amount) {
+	if used == nil {
+		return
+	}
+	for _, budget := range budgets {
+		if a := x.accounts[budget]; a != nil {
+			next := *a
+			next.Used.Add(*used)
+			x.setAccount(&next)
+			x.unsettled = true
+		}
+	}
+}
+
+// recall asks those who hold something of budgets for what they do not use of it, once for each reservation. The
+// others that there may be have their turn when there is more to grant.
+func (x *treeTurn) recall(budgets map[actor.ID]bool, most int) {
+	if len(budgets) == 0 {
+		return
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(x.members), cmpID) {
+		m := x.members[id]
+		if m.Claim == nil || m.Claim.Waits || m.Claim.Called || !slices.ContainsFunc(m.Claim.Budgets, func(b actor.ID) bool { return budgets[b] }) {
+			continue
+		}
+		if most--; most < 0 {
+			return
+		}
+		next, c := *m, *m.Claim
+		c.Called = true
+		next.Claim = &c
+		x.live(&next)
+		x.effect(actor.Effect{Kind: actor.EffectSend, To: actor.Address{ID: id}, Lane: actor.LaneCtl, Name: agent.KindRecall, Body: agent.Pack(&agent.Recall{N: c.N})})
+	}
+}
+
 // late notes whether the session of a thread with a budget ended with its time.
 func (x *treeTurn) late(id actor.ID, late bool) {
 	if a := x.accounts[id]; a != nil && a.Late != late {
@@ -216,13 +272,27 @@ func (x *treeTurn) grant() {
 	})
 	x.unsettled = false
 	answers := 0
+	short := map[actor.ID]bool{}
 	for _, id := range ids {
 		if answers == maxGrants {
 			x.unsettled, x.out.More = true, true
 			return
 		}
-		if x.answerClaim(x.members[id]) {
+		if m := x.members[id]; x.answerClaim(m) {
 			answers++
+		} else {
+			x.shortOf(m.Claim, short)
+		}
+	}
+	x.recall(short, maxGrants-answers)
+}
+
+// shortOf adds the budgets that have too little left for a claim.
+func (x *treeTurn) shortOf(c *claim, short map[actor.ID]bool) {
+	each := x.expected(c)
+	for _, id := range c.Budgets {
+		if a := x.accounts[id]; a != nil && a.room(x.held[id].Amount, each) <= 0 {
+			short[id] = true
 		}
 	}
 }
@@ -254,7 +324,11 @@ func (x *treeTurn) answerClaim(m *member) bool {
 		}
 	}
 	x.live(&next)
-	x.sendGrant(m.Lineage.ID, &agent.Granted{N: c.N, Allowed: allowed})
+	g := agent.Granted{N: c.N, Allowed: allowed}
+	if each != (agent.Amount{}) {
+		g.Each = &each
+	}
+	x.sendGrant(m.Lineage.ID, &g)
 	return true
 }
 

@@ -65,7 +65,7 @@ func (w *world) budgetJSON() string {
 // used draws what a step took.
 func (w *world) used() (u agent.Usage) {
 	if w.budgets {
-		u.InputTokens = rapid.Int64Range(0, mostTokens).Draw(w.t, "used")
+		u.InputTokens = rapid.Int64Range(1, mostTokens).Draw(w.t, "used")
 	}
 	return u
 }
@@ -77,6 +77,21 @@ func (w *world) began(id actor.ID) (steps int64) {
 		steps += int64(n)
 	}
 	return steps
+}
+
+// told adds up the tokens under a budget, as the registry tells them.
+func (w *world) told(id actor.ID) (tokens int64) {
+	for _, x := range w.under(id) {
+		data, _ := w.threads[x].RegistryEntry(1)
+		var e agent.Entry
+		if err := json.Unmarshal(data, &e); err != nil {
+			w.t.Fatal(err)
+		}
+		if e.Usage != nil {
+			tokens += e.Usage.Tokens()
+		}
+	}
+	return tokens
 }
 
 // checkBudgets: no budget is overrun, neither by what the host has promised nor by what was done.
@@ -106,6 +121,9 @@ func (w *world) checkBooks() {
 	for id, a := range tree.accounts {
 		if n := w.began(id); n != a.Used.Steps {
 			w.t.Fatalf("under %s %d steps were begun; its account says %d", id, n, a.Used.Steps)
+		}
+		if n := w.told(id); n != a.Used.Tokens {
+			w.t.Fatalf("under %s %d tokens were told of, also of steps that were broken off; its account says %d", id, n, a.Used.Tokens)
 		}
 	}
 	for _, id := range w.order {

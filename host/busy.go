@@ -15,8 +15,8 @@ func (c *cell) busy() (pin uint64, yes bool) {
 	return c.pin, c.owed || c.wake != nil || len(c.jobs)+len(c.timers) > 0
 }
 
-// over ends what the envelopes of a batch were the answers to.
-func (c *cell) over(batch []actor.Envelope) {
+// finished ends what the envelopes of a batch were the answers to.
+func (c *cell) finished(batch []actor.Envelope) {
 	for i := range batch {
 		e := &batch[i]
 		if e.Seq != 0 && e.Kind != agent.KindJob {
@@ -66,7 +66,7 @@ func (c *cell) relax() {
 func (c *cell) evict(before time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running || c.wake != nil || c.owed || len(c.jobs)+len(c.timers) > 0 || c.idle.After(before) {
+	if c.running || c.over.n > 0 || c.wake != nil || c.owed || len(c.jobs)+len(c.timers) > 0 || c.idle.After(before) {
 		return false
 	}
 	c.gone = true

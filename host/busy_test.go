@@ -27,7 +27,7 @@ func TestShutActorStaysBusy(t *testing.T) {
 	if !ended {
 		t.Error("the job of an actor that was shut goes on; another process may run it now")
 	}
-	c.over(nil) // a turn that was under way ends
+	c.finished(nil) // a turn that was under way ends
 	if _, all := p.cut(); !slices.Equal(all, []actor.Address{busy}) {
 		t.Errorf("the lease would name %v as busy; the job of %v would be lost", all, busy)
 	}

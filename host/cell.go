@@ -34,7 +34,9 @@ type cell struct {
 
 	mu      sync.Mutex
 	ctl     []actor.Envelope // waiting, of lanes ctl and job
-	queue   []actor.Envelope // waiting, of the others and from this process
+	queue   []actor.Envelope // waiting, of the others
+	bytes   int              // of the queue
+	over    overflow         // waiting in the stream, behind the queue
 	running bool             // a goroutine takes turns
 	more    chan struct{}    // closed when something comes while the goroutine lingers; nil while it does not
 	again   bool             // a turn is due without envelopes
@@ -51,7 +53,10 @@ type cell struct {
 	wake    *time.Timer
 	pin     uint64             // the first message that made the actor busy
 	remotes map[uint64]*remote // jobs that workers elsewhere carry out
+	status  atomic.Value       // of a thread, as of its last turn: an a2e.Status
 	alive   atomic.Int64       // when a job last gave a sign of life; microseconds since 1970
+	lining  atomic.Int64       // jobs that wait for a place
+	working atomic.Int64       // jobs that have one
 
 	// The rest belongs to the goroutine that takes turns.
 	redrive bool // the last record may not have been sent
@@ -64,11 +69,16 @@ type cell struct {
 	stale   bool   // the entry may have a later revision
 	kept    kept   // answers that the record holds
 	cursor  actor.Cursor
-	sent    chan struct{} // closed when everything recorded is sent; nil when it is
-	unsent  []recorded    // records that are not sent, oldest first
+	sent    chan struct{}       // closed when everything recorded is sent; nil when it is
+	unsent  []recorded          // records that are not sent, oldest first
+	spawned map[actor.ID][]byte // what the event of each birth that is being sent tells
 	ledger  ledger
 	history history
 	poison  poison
+	sorry   sorry
+	seat    bool // it holds what was read again
+
+	rereading *rereading // nil: there is none
 }
 
 func newCell(p *partition, a actor.Address) *cell {
@@ -78,128 +88,32 @@ func newCell(p *partition, a actor.Address) *cell {
 	}
 }
 
-// push puts envelopes into the mailbox, or with none asks for a turn. It reports false when the cell is
-// no longer in use.
-func (c *cell) push(envs []actor.Envelope) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.gone {
-		return false
-	}
-	for i := range envs {
-		if envs[i].Lane.Ahead() {
-			c.ctl = append(c.ctl, envs[i])
-		} else {
-			c.queue = append(c.queue, envs[i])
-		}
-	}
-	c.again = c.again || len(envs) == 0
-	if c.more != nil {
-		close(c.more)
-		c.more = nil
-	}
-	if !c.running {
-		c.running = true
-		go c.run()
-	}
-	return true
-}
-
-// local pushes an answer or a timer from this process.
-func (c *cell) local(from actor.ID, kind string, body any) {
-	c.push([]actor.Envelope{{From: from, Kind: kind, Body: agent.Pack(body), Lane: actor.LaneCtl}})
-}
-
-// take removes the next batch from the mailbox: lanes ctl and job first, whole messages only, no idempotency key
-// twice. With nothing to do it ends the goroutine's turn.
-func (c *cell) take() (batch []actor.Envelope, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.gone || len(c.ctl)+len(c.queue) == 0 && !c.again {
-		c.running = false
-		c.idle = time.Now()
-		if c.gone {
-			close(c.ended)
-		}
-		return nil, false
-	}
-	c.again = false
-	return c.cut(), true
-}
-
-// cut removes a batch from the mailbox. The caller holds c.mu.
-func (c *cell) cut() (batch []actor.Envelope) {
-	cut := cutter{single: c.single, most: c.most}
-	n := cut.count(c.ctl)
-	batch, c.ctl = append(batch, c.ctl[:n]...), c.ctl[n:]
-	if len(c.ctl) == 0 {
-		n = cut.count(c.queue)
-		batch, c.queue = append(batch, c.queue[:n]...), c.queue[n:]
-	}
-	return batch
-}
-
-// A cutter cuts batches from queues.
-type cutter struct {
-	single      bool
-	most        int
-	envs, bytes int
-	keys        map[string]bool
-}
-
-// count says how many envelopes of q go into the batch.
-func (k *cutter) count(q []actor.Envelope) int {
-	for i := range q {
-		e := &q[i]
-		first := i == 0 || e.Seq == 0 || e.Seq != q[i-1].Seq
-		if first && k.envs > 0 && (k.single || k.envs >= k.most || k.bytes+len(e.Body) > maxBatchBytes) {
-			return i
-		}
-		if e.Key.ID != "" {
-			if k.keys[e.Key.ID] {
-				return i
-			}
-			if k.keys == nil {
-				k.keys = map[string]bool{}
-			}
-			k.keys[e.Key.ID] = true
-		}
-		k.envs++
-		k.bytes += len(e.Body)
-	}
-	return len(q)
-}
-
-// giveBack puts a batch that was not decided in front of the mailbox again.
-func (c *cell) giveBack(batch []actor.Envelope) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var ctl, queue []actor.Envelope
-	for _, e := range batch {
-		if e.Lane.Ahead() {
-			ctl = append(ctl, e)
-		} else {
-			queue = append(queue, e)
-		}
-	}
-	c.ctl = append(ctl, c.ctl...)
-	c.queue = append(queue, c.queue...)
-	c.again = true
-}
-
 // run takes turns until there is nothing to do.
 func (c *cell) run() {
 	ctx := c.p.ctx
 	var again pace
 	for {
+		var err error
+		if c.dry() {
+			if err = c.reread(ctx); err != nil && ctx.Err() == nil {
+				again.failed(ctx, c.report(&again, err, "messages that were left in the inbox"))
+				continue
+			}
+		}
 		batch, ok := c.take()
 		if !ok {
 			return
 		}
-		batches := [][]actor.Envelope{batch}
-		err := c.turns(ctx, &batches)
+		batches, began := [][]actor.Envelope{batch}, time.Now()
 		if err == nil {
+			err = c.turns(ctx, &batches)
+		}
+		if err == nil {
+			if again.failures > 0 {
+				c.succeeded()
+			}
 			again = pace{}
+			c.breathe(ctx, time.Since(began))
 			continue
 		}
 		if ctx.Err() != nil {
@@ -218,6 +132,8 @@ func (c *cell) run() {
 			}
 			continue
 		}
+		c.failed(began)
+		c.apologise()
 		again.failed(ctx, c.report(&again, err, "a turn"))
 	}
 }
@@ -261,6 +177,7 @@ func (c *cell) turns(ctx context.Context, batches *[][]actor.Envelope) error {
 // turn decides and records a batch, and whatever the machine goes on with by itself. It reports whether
 // jobs were started.
 func (c *cell) turn(ctx context.Context, batch []actor.Envelope) (jobs bool, err error) {
+	c.p.h.counters.turns.Add(1)
 	fresh, replays := batch, []actor.Effect(nil)
 	if err := c.condemn(batch); err != nil {
 		return false, err
@@ -286,6 +203,9 @@ func (c *cell) turn(ctx context.Context, batch []actor.Envelope) (jobs bool, err
 			c.sent = make(chan struct{})
 		}
 		c.known = true
+		if t, ok := c.machine.(*agent.Thread); ok {
+			c.status.Store(t.Status())
+		}
 		c.start(&turn, firstSeq(batch))
 		jobs = len(turn.Jobs) > 0
 		if more = turn.More; more {
@@ -339,10 +259,8 @@ func (c *cell) hopeless(batch []actor.Envelope, err error) error {
 // decide asks the machine. A batch that makes it panic is decided again one by one; an envelope that
 // does so three times is a dead letter, and fails what it met.
 func (c *cell) decide(ctx context.Context, batch []actor.Envelope, resumed bool) (turn actor.Turn, err error) {
-	in := actor.Input{Now: time.Now(), Batch: batch, Resumed: resumed}
-	if us := c.alive.Load(); us != 0 {
-		in.Alive = time.UnixMicro(us)
-	}
+	in := actor.Input{Now: time.Now(), Batch: batch, Resumed: resumed, Queued: c.p.h.MaxQueued}
+	in.Alive = c.sign(in.Now)
 	if why := c.poison.of(batch); why != "" {
 		return c.deadLetter(in, why), nil
 	}
@@ -400,8 +318,13 @@ func (c *cell) record(ctx context.Context, batch []actor.Envelope, turn *actor.T
 	}
 	seq, err := c.p.h.Store.Journal.Append(c.addr, c.seq, data).Wait(ctx)
 	if err != nil {
+		if errors.Is(err, actor.Conflict) {
+			c.p.h.counters.conflicts.Add(1)
+		}
 		return nil, err
 	}
+	c.p.h.counters.recorded(turn, len(batch))
+	c.p.wrote(seq)
 	if turn.Full {
 		c.full = seq
 	}
@@ -432,7 +355,9 @@ func (c *cell) settle(batch []actor.Envelope) {
 		}
 		i = n
 	}
-	c.over(batch)
+	c.p.held.Add(-int64(weight(batch)))
+	c.unpin()
+	c.finished(batch)
 }
 
 func firstSeq(batch []actor.Envelope) uint64 {

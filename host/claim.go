@@ -49,7 +49,7 @@ func (h *Host) vacant(ctx context.Context) (rev uint64, err error) {
 	if err != nil || there.ID == "" || h.Sole {
 		return rev, err
 	}
-	for since := time.Now(); time.Since(since) <= leaseTerm && sleep(ctx, hurryEvery); {
+	for since := time.Now(); time.Since(since) <= h.LeaseTerm && sleep(ctx, h.hurryEvery()); {
 		now, next, err := h.Store.Members.Get(ctx, h.Member)
 		switch {
 		case err != nil || now.ID == "":

@@ -26,6 +26,10 @@ const (
 	doorWaiting = 2048     // of these that wait or are served; of one caller an eighth
 	doorGathers = 1024     // awaits for several at a time; of one caller a sixteenth
 	maxMeta     = 16 << 10 // bytes of a message's metadata
+
+	// storeTime is within what a request has to be stored. It is less than the patience of most who ask: that they may
+	// try again is to be told while they listen.
+	storeTime = 4 * time.Second
 )
 
 // A visit is one request at the door.
@@ -41,7 +45,7 @@ type visit struct {
 func (h *Host) serveDoor(ctx context.Context) error {
 	workers := make(chan struct{}, doorWorkers)
 	waiting, gathers := newCrowd(doorWaiting, doorWaiting/8), newCrowd(doorGathers, doorGathers/16)
-	return h.Conn.ServeA2E(ctx, h.Names, h.Version, func() { close(h.open) }, func(r bus.Request) {
+	handle := func(r bus.Request) {
 		v := &visit{h: h, caller: r.Agent, reply: r.Reply}
 		req, err := a2e.Decode(r.Data)
 		if err != nil {
@@ -49,6 +53,7 @@ func (h *Host) serveDoor(ctx context.Context) error {
 			v.fail(err)
 			return
 		}
+		countOne(&h.counters.mu, &h.counters.requests, req.Type())
 		v.env = req.Env()
 		v.asker = actor.Asker{Reply: r.Reply, Request: v.env.ID, Version: v.env.Version}
 		if quick(req, r) {
@@ -64,6 +69,9 @@ func (h *Host) serveDoor(ctx context.Context) error {
 			defer func() { <-workers }()
 			v.serve(ctx, req)
 		})
+	}
+	return h.patiently(ctx, "the door", func() error {
+		return h.Conn.ServeA2E(ctx, h.Names, h.Version, func() { close(h.open) }, handle)
 	})
 }
 
@@ -108,7 +116,10 @@ func (v *visit) serve(ctx context.Context, req a2e.Request) {
 }
 
 // fail answers with an error.
-func (v *visit) fail(err error) { v.answer(a2e.NewError(v.env, time.Now(), err)) }
+func (v *visit) fail(err error) {
+	countOne(&v.h.counters.mu, &v.h.counters.refused, actor.KindOf(err))
+	v.answer(a2e.NewError(v.env, time.Now(), err))
+}
 
 func (v *visit) answer(msg a2e.Message) {
 	if v.reply == "" {
@@ -218,9 +229,14 @@ func (v *visit) send(_ context.Context, subject string, from actor.ID, kind stri
 	}
 	ack := v.h.Conn.Send(subject, data)
 	v.h.background.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 		defer cancel()
-		if _, err := ack.Wait(ctx); err != nil {
+		_, err := ack.Wait(ctx)
+		v.h.noteFull(err)
+		switch {
+		case bus.AtLimit(err):
+			v.fail(&actor.Error{Kind: actor.InboxFull, Err: err})
+		case err != nil:
 			v.fail(&actor.Error{Kind: actor.Unavailable, Err: err})
 		}
 	})

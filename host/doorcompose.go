@@ -3,7 +3,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/agent"
+	"github.com/troupehq/troupe/store"
 )
 
 // compose spawns an instance of an agent for a caller. The scoped variables that come with the request are the
@@ -30,7 +30,7 @@ func (v *visit) compose(ctx context.Context, m *a2e.SpawnReq) error {
 	}
 	var extra actor.ID
 	if len(values) > 0 {
-		extra = actor.ID("request " + rand.Text()) // nobody else's values get into these
+		extra = store.Borrowed("")
 		if err := v.h.Store.Env.Set(ctx, extra, values); err != nil {
 			return err
 		}

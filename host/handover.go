@@ -74,7 +74,7 @@ func (p *partition) stillLent() (all []store.Lent) {
 func (c *cell) expect(ctx context.Context, t *task) bool {
 	p := c.p
 	for ctx.Err() == nil && time.Now().Before(t.lent.until) && p.h.lives(t.lent.by) {
-		sleep(ctx, min(hurryEvery, time.Until(t.lent.until)))
+		sleep(ctx, min(p.h.hurryEvery(), time.Until(t.lent.until)))
 	}
 	c.hear(ctx)
 	if ctx.Err() != nil && p.handing.Load() {
@@ -107,7 +107,7 @@ func (c *cell) hear(ctx context.Context) {
 func (c *cell) quiet() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.running && len(c.ctl)+len(c.queue) == 0
+	return !c.running && len(c.ctl)+len(c.queue)+c.over.n == 0
 }
 
 // lives reports whether a process has said within the term of a lease that it lives.
@@ -257,7 +257,7 @@ func (h *Host) finish() {
 	}
 	over := time.NewTimer(max(h.Drain, 0) + lastWords)
 	defer over.Stop()
-	tick := time.NewTicker(renewEvery)
+	tick := time.NewTicker(h.renewEvery())
 	defer tick.Stop()
 	for going := true; going; {
 		select {
@@ -270,7 +270,7 @@ func (h *Host) finish() {
 			}
 		case <-tick.C:
 			if h.Drain > 0 {
-				ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
+				ctx, cancel := context.WithTimeout(context.Background(), h.renewEvery())
 				h.linger(ctx)
 				cancel()
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -22,6 +23,9 @@ import (
 const (
 	DefaultMaxDepth = 5
 	DefaultMaxLive  = 256
+
+	DefaultLeaseTerm = 3 * time.Second
+	DefaultMaxQueued = 100_000
 )
 
 // A Config says what a Host works with. Conn, Store, Names, Partitions and Member are required.
@@ -44,10 +48,16 @@ type Config struct {
 	// RunningOf is how many steps of a model may run at a time in this process, by its name or by the beginning of
 	// names with a "*" behind it. A model that several of them fit stands under all of these.
 	RunningOf map[string]int
+	// MaxQueued is how many messages may wait for a thread's next step; 0: 100,000. Requests to send more are refused with
+	// inbox_full, and what is published to the inbox itself beyond that is a dead letter.
+	MaxQueued int
 	// Drain is how long jobs that are under way may go on after their partition was given back, as when the host has to
 	// end; 0 is not at all: whoever has the partition next does them again.
 	Drain     time.Duration
-	WorkCheck time.Duration  // after which a job that workers elsewhere have is first looked for; 0: a minute
+	WorkCheck time.Duration // after which a job that workers elsewhere have is first looked for; 0: a minute
+	// LeaseTerm is after how long without a sign of life of its owner a partition is another's, by that one's own clock; all
+	// processes of a namespace should have the same. 0: DefaultLeaseTerm.
+	LeaseTerm time.Duration
 	Log       zerolog.Logger // the zero Logger writes nothing
 }
 
@@ -69,6 +79,18 @@ func (c *Config) validate() error {
 		if n < 1 || name == "" {
 			return &actor.Error{Op: "host.New", Kind: actor.SchemaViolation, Field: "RunningOf", Err: fmt.Errorf("%q may run %d times at a time, want a model and at least 1", name, n)}
 		}
+	}
+	if c.LeaseTerm < 0 {
+		return &actor.Error{Op: "host.New", Kind: actor.SchemaViolation, Field: "LeaseTerm", Err: errors.New("is below zero")}
+	}
+	if c.LeaseTerm == 0 {
+		c.LeaseTerm = DefaultLeaseTerm
+	}
+	if c.MaxQueued < 0 {
+		return &actor.Error{Op: "host.New", Kind: actor.SchemaViolation, Field: "MaxQueued", Err: errors.New("is below zero")}
+	}
+	if c.MaxQueued == 0 {
+		c.MaxQueued = DefaultMaxQueued
 	}
 	if c.Running < 0 {
 		return &actor.Error{Op: "host.New", Kind: actor.SchemaViolation, Field: "Running", Err: errors.New("is below zero")}
@@ -103,9 +125,11 @@ type Host struct {
 	timers    bus.Timers
 	lineages  lineages
 	scopes    scopes
+	signs     signs
 	births    recent[actor.ID, store.Message] // made here, good for one activation
 	revisions recent[actor.ID, revision]      // of actors that may be out of memory now
 	slots     *slots
+	counters  counters
 	ready     chan struct{}
 	open      chan struct{} // closed once the door is
 	isReady   sync.Once
@@ -114,6 +138,10 @@ type Host struct {
 
 	me  store.Member // of the membership's goroutine, as is the next; me is set before anything is owned
 	rev uint64       // of what this member said last
+
+	anxious bool // another process may have died: rounds come faster; of the membership's goroutine
+
+	noRoom atomic.Int64 // when the server had no room last, in microseconds; 0: overdue timers were looked for since
 
 	mu        sync.Mutex
 	owned     map[int]*partition

@@ -75,38 +75,56 @@ func (c *cell) begin(job actor.Job) {
 // do runs a job when there is room for it, and brings the answer to the actor. One that another process still carries
 // out is only run when no answer is to be expected from there any more.
 func (c *cell) do(ctx context.Context, t *task, root actor.ID, model string, work func(context.Context) deed) {
+	c.lining.Add(1)
 	if t.lent != nil && !c.expect(ctx, t) {
+		c.lining.Add(-1)
 		return
 	}
 	leave, err := c.p.h.slots.enter(ctx, root, model)
 	if err != nil {
+		c.lining.Add(-1)
 		return // nobody waits for the answer any more
 	}
 	c.p.h.tasks.add(t)
+	c.alive.Store(time.Now().UnixMicro()) // it begins
+	c.working.Add(1)
+	c.lining.Add(-1)
 	out := deed{JobAnswer: agent.JobAnswer{Err: "the job ended its own goroutine"}} // as a test's FailNow does
 	defer func() {
 		leave()
 		defer c.p.h.tasks.remove(t, c.p.h.Log)
+		c.working.Add(-1)
 		switch {
 		case ctx.Err() != nil:
+			if out.Step.Used != (agent.Usage{}) && c.p.ctx.Err() == nil { // it was broken off; what it cost counts
+				c.push([]actor.Envelope{answerTo(t, agent.JobAnswer{Err: "broken off", Step: agent.Step{Used: out.Step.Used}})})
+			}
 		case out.queued:
 			c.watch(ctx, t)
 		default:
 			c.answer(ctx, t, out.JobAnswer)
 		}
 	}()
+	began := time.Now()
 	out = c.guarded(ctx, work)
+	if t.kind == agent.JobModel && !out.queued {
+		c.p.h.counters.stepped(model, endOf(ctx, out.Err), max(time.Since(began), 1))
+	}
 }
 
 // answer brings the answer to a job to the actor: to its cell, or when that is another process's by now, into its inbox.
 func (c *cell) answer(ctx context.Context, t *task, answer agent.JobAnswer) {
-	answer.N, answer.Err = t.n, words(answer.Err)
-	env := actor.Envelope{Kind: agent.KindJob, Session: t.n, Lane: actor.LaneCtl, Body: agent.Pack(&answer)}
+	env := answerTo(t, answer)
 	if t.pushed.Store(true); !c.p.handing.Load() && c.push([]actor.Envelope{env}) {
 		return
 	}
 	t.pushed.Store(false)
 	c.bring(ctx, t, env)
+}
+
+func answerTo(t *task, answer agent.JobAnswer) actor.Envelope {
+	answer.N, answer.Err = t.n, words(answer.Err)
+	return actor.Envelope{Kind: agent.KindJob, Session: t.n, Lane: actor.LaneCtl, Body: agent.Pack(&answer)}
 }
 
 // guarded runs work; a panic in it is its error.
@@ -125,7 +143,7 @@ func (c *cell) work(job actor.Job) func(context.Context) deed {
 	h := c.p.h
 	m, ok := c.machine.(*agent.Thread)
 	if !ok {
-		return here(func(ctx context.Context) agent.JobAnswer { return h.mergeJob(ctx, c.addr.ID, job.Body) })
+		return here(func(ctx context.Context) agent.JobAnswer { return h.mergeJob(ctx, job.N, job.Body) })
 	}
 	caller := m.Lineage()
 	at := callAt{caller, m.Session(), m.Config(), m.Composition() != nil}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -103,9 +104,13 @@ func (k kept) next(turn *actor.Turn, isHost bool) kept {
 		return now.Sub(time.UnixMicro(a.At)) > keepAnswers
 	})}
 	var effects []actor.Effect
-	for _, e := range turn.Effects {
+	for i, e := range turn.Effects {
 		if e.Kind != actor.EffectAnswer {
-			effects = append(effects, e)
+			if !isHost || i == 0 || !replies(&turn.Effects[i-1], &e) {
+				effects = append(effects, e)
+				continue
+			}
+			effects[len(effects)-1].Asker.Reply = e.Name
 			continue
 		}
 		a := actor.Answered{Key: e.Name, At: now.UnixMicro(), Body: e.Body}
@@ -124,6 +129,17 @@ func (k kept) next(turn *actor.Turn, isHost bool) kept {
 	}
 	turn.Effects = effects
 	return n
+}
+
+// replies reports whether the effect e publishes what the one before it keeps as an answer. A host's record then holds
+// it once: an answer with an asker is published as well, where replies are. A program that does not know of that leaves
+// it out when it sends the record again, and the asker gets the answer when it asks again.
+func replies(before, e *actor.Effect) bool {
+	if before.Kind != actor.EffectAnswer || e.Kind != actor.EffectReply {
+		return false
+	}
+	var s agent.Stored
+	return agent.Unpack(before.Body, &s) == nil && bytes.Equal(s.JSON, e.Body)
 }
 
 // seen reports whether the envelope was taken before. reach has been called for its batch.
@@ -253,7 +269,7 @@ func (h *history) add(entries []actor.Entry) {
 		return
 	}
 	for i := range entries {
-		h.bytes += len(entries[i].Content.JSON)
+		h.bytes += len(entries[i].Content.JSON) + len(entries[i].Meta) + overhead
 	}
 	if h.bytes > maxHistory {
 		*h = history{}

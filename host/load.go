@@ -58,7 +58,7 @@ func (c *cell) load(ctx context.Context) error {
 	}
 	c.history = history{complete: newborn}
 	mark := c.p.watermark()
-	if c.redrive = c.redrive || r.Cursor.Ctl > mark || r.Cursor.Queue > mark; c.redrive {
+	if c.redrive = c.redrive || (r.Cursor.Ctl > mark || r.Cursor.Queue > mark) && !c.p.sentHere(r, last.Seq); c.redrive {
 		if err := c.sendAgain(ctx, machine, r, last.Seq); err != nil {
 			c.machine = nil
 			return err

@@ -14,15 +14,19 @@ import (
 	"github.com/troupehq/troupe/store"
 )
 
+// A lease lasts for Config.LeaseTerm by the observer's own clock, since the revision that it saw last.
 const (
-	renewEvery  = time.Second
-	hurryEvery  = renewEvery / 4  // for partitions that move
-	hurryFrom   = 256             // messages settled since the last renewal
-	leaseTerm   = 3 * time.Second // by the observer's own clock, since the revision that it saw last
+	renewals    = 3   // of a lease in its term
+	hurries     = 4   // looks at partitions that move, between renewals
+	hurryFrom   = 256 // messages settled since the last renewal
 	drainTime   = 2 * time.Second
 	evictEvery  = time.Second
 	compactFrom = 1024 // settled messages that make a compaction worth while
 )
+
+func (h *Host) renewEvery() time.Duration { return h.LeaseTerm / renewals }
+
+func (h *Host) hurryEvery() time.Duration { return h.renewEvery() / hurries }
 
 // A watch tells what does not change any more: a lease by its revision, a member by its last beat. It goes by
 // this process's own clock.
@@ -51,24 +55,26 @@ func (h *Host) serveMembership(ctx context.Context) error {
 	}
 	seen := watch{}
 	news := make(chan struct{}, 1)
-	stop, err := h.Conn.Subscribe(h.Names.Released(), func(string, []byte) {
-		select {
-		case news <- struct{}{}:
-		default: // there are some
-		}
+	stop, err := h.hearing(ctx, func() (func(), error) {
+		return h.Conn.Subscribe(h.Names.Released(), func(string, []byte) {
+			select {
+			case news <- struct{}{}:
+			default: // there are some
+			}
+		})
 	})
-	if err != nil {
+	if stop == nil {
 		return err
 	}
 	defer stop()
-	tick := time.NewTicker(hurryEvery)
+	tick := time.NewTicker(h.hurryEvery())
 	defer tick.Stop()
 	for n := 1; ; n++ {
 		if h.Conn.Closed() {
 			h.leave()
 			return &actor.Error{Op: "host.Serve", Kind: actor.Unavailable, Err: errors.New("the connection is closed for good")}
 		}
-		if n%int(renewEvery/hurryEvery) == 1 {
+		if n%hurries == 1 || h.anxious {
 			err := h.beat(ctx)
 			if errors.Is(err, errTaken) {
 				h.leave()
@@ -106,6 +112,7 @@ func (h *Host) hurry(ctx context.Context) {
 
 // round renews what is owned, gives back what another is to have, and takes what is free.
 func (h *Host) round(ctx context.Context, seen watch) error {
+	h.anxious = false
 	members, err := h.Store.Members.List(ctx)
 	if err != nil {
 		return err
@@ -127,7 +134,7 @@ func (h *Host) round(ctx context.Context, seen watch) error {
 	complete := true
 	for n := range h.Partitions {
 		p := h.partition(n)
-		open := free(held[n], h.Member, seen) // asked of all: one that is to be ours may be so later
+		open := h.free(held[n], seen) // asked of all: one that is to be ours may be so later
 		switch {
 		case p != nil && (p.ctx.Err() != nil || !mine[n]):
 			wg.Go(func() { h.handOver(p) })
@@ -152,6 +159,7 @@ func (h *Host) round(ctx context.Context, seen watch) error {
 		})
 	}
 	h.compact(ctx, held)
+	h.setOverdue(ctx)
 	return nil
 }
 
@@ -161,7 +169,9 @@ func (h *Host) others(members []store.Member, seen watch) (ids []string, way int
 	ids, way = []string{h.Member}, assignEvenly
 	living := map[string]bool{h.self(): true}
 	for _, m := range members {
-		if seen.still("process "+processOf(m), uint64(m.Seen.UnixNano())) > leaseTerm {
+		quiet := seen.still("process "+processOf(m), uint64(m.Seen.UnixNano()))
+		h.worry(quiet)
+		if quiet > h.LeaseTerm {
 			continue
 		}
 		living[processOf(m)] = true
@@ -176,10 +186,19 @@ func (h *Host) others(members []store.Member, seen watch) (ids []string, way int
 }
 
 // free reports whether a lease may be taken: it is nobody's, or ours from before, or was not renewed
-// for leaseTerm since this process first saw its present revision.
-func free(l store.Held, member string, seen watch) bool {
+// for its term since this process first saw its present revision.
+func (h *Host) free(l store.Held, seen watch) bool {
 	quiet := seen.still("lease "+strconv.Itoa(l.Partition), l.Rev)
-	return l.Lease.Owner == "" || l.Lease.Owner == member || quiet > leaseTerm
+	if l.Lease.Owner == "" || l.Lease.Owner == h.Member {
+		return true
+	}
+	h.worry(quiet)
+	return quiet > h.LeaseTerm
+}
+
+// worry has the next round come at once when another process is late with its word, but not for ever when it is dead.
+func (h *Host) worry(quiet time.Duration) {
+	h.anxious = h.anxious || quiet > 2*h.renewEvery() && quiet < h.LeaseTerm+2*h.renewEvery()
 }
 
 // The ways to assign partitions. Members of different versions have to agree on who is to have what, or a partition is two
@@ -260,6 +279,9 @@ func (h *Host) acquire(ctx context.Context, n int, held store.Held) {
 	h.mu.Lock()
 	h.owned[n] = p
 	h.mu.Unlock()
+	if n == 0 {
+		h.noRoom.Store(time.Now().UnixMicro()) // it may have been, before
+	}
 	if err := p.start(ctx); err != nil {
 		h.Log.Error().Err(err).Int("partition", n).Msg("a partition can't be started")
 		p.stop()
@@ -274,6 +296,7 @@ func (h *Host) renew(ctx context.Context, p *partition) {
 	case errors.Is(err, actor.Conflict):
 		h.reread(ctx, p)
 	case ctx.Err() == nil:
+		h.noteFull(err)
 		h.Log.Warn().Err(err).Int("partition", p.n).Msg("a lease was not renewed")
 	}
 }

@@ -29,6 +29,10 @@ func (x *treeTurn) merge(m *agent.Merge) {
 	if x.env.Key.ID != "" && x.mergeAgain() {
 		return
 	}
+	if err := x.broke(m.Strategy); err != nil {
+		x.refuse(err)
+		return
+	}
 	waiting := len(x.env.Body)
 	for _, under := range x.head.Merges {
 		waiting += len(under.Body)
@@ -87,6 +91,9 @@ func (x *treeTurn) merged(a *agent.JobAnswer) {
 	x.head.Merges = slices.DeleteFunc(x.head.Merges, func(m merging) bool {
 		if m.N != a.N {
 			return false
+		}
+		if first {
+			x.spent(&m, a.Step.Used)
 		}
 		x.answerMerge(&m, a, first)
 		first = false

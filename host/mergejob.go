@@ -58,32 +58,39 @@ type tally struct {
 }
 
 // mergeJob carries out a merge.
-func (h *Host) mergeJob(ctx context.Context, root actor.ID, body []byte) agent.JobAnswer {
-	msg, err := h.mergeFor(ctx, body)
+func (h *Host) mergeJob(ctx context.Context, n uint64, body []byte) agent.JobAnswer {
+	c := combiner{h: h, n: n, m: &agent.Merge{}}
+	msg, err := c.merge(ctx, body)
 	if err != nil {
-		return h.answered(ctx, a2e.NewError(a2e.Envelope{}, time.Now(), err))
+		msg = a2e.NewError(a2e.Envelope{}, time.Now(), err)
 	}
-	return h.answered(ctx, msg)
+	answer := h.answered(ctx, msg)
+	answer.Step.Used = c.used
+	return answer
 }
 
-func (h *Host) mergeFor(ctx context.Context, body []byte) (a2e.Message, error) {
-	var m agent.Merge
-	if err := agent.Unpack(body, &m); err != nil {
+func (c *combiner) merge(ctx context.Context, body []byte) (a2e.Message, error) {
+	h, m := c.h, c.m
+	if err := agent.Unpack(body, m); err != nil {
 		return nil, err
 	}
-	if name, custom := m.Strategy.Function(); custom && h.merger(name) == nil {
-		return nil, &actor.Error{Kind: actor.SchemaViolation, Field: "strategy", Err: fmt.Errorf("no merge function for %q is registered", m.Strategy)}
+	var custom MergeFunc
+	if name, is := m.Strategy.Function(); is {
+		var err error
+		if custom, err = c.function(ctx, name); err != nil {
+			return nil, err
+		}
 	}
 	out := mergedResult{Strategy: m.Strategy}
 	err := h.steadily(ctx, "the results of a merge", func() error {
 		out.Sources, out.Skipped = []Source{}, nil
-		return h.collect(ctx, &m, &out)
+		return h.collect(ctx, m, &out)
 	})
 	if err != nil {
 		return nil, err
 	}
 	if len(out.Sources) > 0 {
-		if err := h.combine(ctx, &m, &out); err != nil {
+		if err := c.combine(ctx, custom, &out); err != nil {
 			return nil, err
 		}
 	}
@@ -123,15 +130,14 @@ func (h *Host) collect(ctx context.Context, m *agent.Merge, out *mergedResult) e
 	return nil
 }
 
-func (h *Host) combine(ctx context.Context, m *agent.Merge, out *mergedResult) (err error) {
-	name, custom := m.Strategy.Function()
+func (c *combiner) combine(ctx context.Context, custom MergeFunc, out *mergedResult) (err error) {
 	switch {
-	case custom:
-		out.Result, err = h.merger(name)(ctx, out.Sources)
-	case m.Strategy == a2e.Voting:
+	case custom != nil:
+		out.Result, err = custom(ctx, out.Sources)
+	case c.m.Strategy == a2e.Voting:
 		err = vote(out)
 	default:
-		out.Summary, err = h.summarise(ctx, m.Caller, out.Sources)
+		out.Summary, err = c.summarise(ctx, out.Sources)
 	}
 	return err
 }
@@ -210,7 +216,8 @@ func marshal(v any) (json.RawMessage, error) {
 
 // summarise makes a tree of summaries: by the caller's model if the caller is a thread with one that
 // is not built in, else by the extractive summariser.
-func (h *Host) summarise(ctx context.Context, caller actor.ID, sources []Source) (string, error) {
+func (c *combiner) summarise(ctx context.Context, sources []Source) (string, error) {
+	h, caller := c.h, c.m.Caller
 	extractive := true
 	one := func(ctx context.Context, texts []string) (string, error) {
 		return model.Summarise(ctx, strings.Join(texts, "\n\n"), mergeSentences)
@@ -225,7 +232,7 @@ func (h *Host) summarise(ctx context.Context, caller actor.ID, sources []Source)
 			return "", err
 		}
 		if config := t.Config(); !strings.HasPrefix(config.Model, "builtin/") {
-			one = func(ctx context.Context, texts []string) (string, error) { return h.askModel(ctx, t, texts) }
+			one = func(ctx context.Context, texts []string) (string, error) { return c.askModel(ctx, t, texts) }
 			extractive = false
 		}
 	}
@@ -267,23 +274,19 @@ func paragraphs(ctx context.Context, sources []Source) (string, error) {
 }
 
 // askModel has the thread's model combine texts.
-func (h *Host) askModel(ctx context.Context, t *agent.Thread, texts []string) (string, error) {
+func (c *combiner) askModel(ctx context.Context, t *agent.Thread, texts []string) (string, error) {
 	config := t.Config()
-	m, err := h.Models.Lookup(config.Model)
-	if err != nil {
-		return "", err
-	}
 	var b strings.Builder
 	b.WriteString("Combine these results of subagents into one summary. Keep every finding that matters; do not add any.\n")
 	for _, text := range texts {
 		b.WriteString("\n<document>\n" + text + "\n</document>\n")
 	}
-	leave, err := h.slots.think(ctx, t.Lineage().Root(), config.Model)
+	leave, err := c.h.slots.think(ctx, t.Lineage().Root(), config.Model)
 	if err != nil {
 		return "", err
 	}
 	defer leave()
-	resp, err := m.Step(ctx, &model.Request{
+	resp, err := c.step(ctx, &model.Request{
 		Thread: t.Lineage().ID, Session: 1, Step: 1, Config: config,
 		Task:     &a2e.TaskDefinition{Name: "merge", Instruction: b.String()},
 		Progress: func(string) {},

@@ -36,7 +36,23 @@ func (p *pace) level() zerolog.Level {
 
 // report begins to tell of a failure that concerns the actor.
 func (c *cell) report(p *pace, err error, what string) *zerolog.Event {
+	c.p.h.noteFull(err)
 	return c.p.h.Log.WithLevel(p.level()).Err(err).Str("actor", c.addr.String()).Str("what", what)
+}
+
+// patiently does what needs the server to begin, until it has begun or ctx ends: a host that starts while the
+// server is away waits for it, unless its connection is closed for good.
+func (h *Host) patiently(ctx context.Context, what string, begin func() error) error {
+	for again := (pace{}); ; {
+		err := begin()
+		kind := actor.KindOf(err)
+		if kind != actor.Unavailable && kind != actor.Timeout || h.Conn.Closed() {
+			return err
+		}
+		if !again.failed(ctx, h.Log.WithLevel(again.level()).Err(err).Str("what", what)) {
+			return nil
+		}
+	}
 }
 
 // steadily does what a job needs of the store, until it is done, or fails for another reason than that

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	maxStragglers = 1000   // that a lease lists
-	maxInFlight   = 65_536 // messages of a partition that are read and not settled
+	maxStragglers = 1000    // that a lease lists
+	maxInFlight   = 1 << 18 // messages of a partition from the oldest in memory that is not settled to the last that was read
 
-	maxBytesInFlight = 64 << 20 // of them
+	maxBytesInFlight = 64 << 20 // of a partition's mailboxes
 	idleAfter        = 5 * time.Second
 	lookEvery        = 5 * time.Second
 )
@@ -45,25 +45,31 @@ type partition struct {
 
 	mu     sync.Mutex
 	room   sync.Cond // of inflight
-	slots  []slot    // messages in flight, by sequence
-	bytes  int       // of them
-	base   uint64    // everything up to it is settled, unless slots says otherwise
+	slots  []slot    // messages that are in memory or were, by sequence
+	base   uint64    // everything up to it is settled, unless slots or spilled say otherwise
 	cells  map[actor.Address]*cell
 	closed bool
 	lent   map[lentJob]*loan // jobs that an earlier owner carries out
 
 	handing atomic.Bool // it is handed over: no job is begun, and answers go into the inbox
+
+	// The first message that is not settled of cells that have left some in the stream. These messages have no slots.
+	spilled map[*cell]uint64
+
+	first atomic.Uint64 // the first record that was written since the partition was taken over; 0: none
+	held  atomic.Int64  // bytes in the mailboxes
+	seats chan struct{} // one for each mailbox that holds what was read again
 }
 
 // A slot is a message in flight: left counts its envelopes that are not settled.
 type slot struct {
-	seq   uint64
-	left  int
-	bytes int
+	seq  uint64
+	left int
 }
 
 func newPartition(h *Host, n int, lease store.Lease, rev uint64) *partition {
-	p := &partition{h: h, n: n, epoch: lease.Epoch, lease: lease, rev: rev, base: lease.Watermark, cells: map[actor.Address]*cell{}, done: make(chan struct{}), lent: loans(h, lease)}
+	p := &partition{h: h, n: n, epoch: lease.Epoch, lease: lease, rev: rev, base: lease.Watermark, done: make(chan struct{}), lent: loans(h, lease)}
+	p.cells, p.spilled, p.seats = map[actor.Address]*cell{}, map[*cell]uint64{}, make(chan struct{}, maxReread)
 	p.room.L = &p.mu
 	p.ctx, p.rest = context.WithCancel(context.Background())
 	p.work, p.quit = context.WithCancel(context.Background())
@@ -97,7 +103,9 @@ func (p *partition) start(ctx context.Context) error {
 		return err
 	}
 	reading, halt := context.WithCancel(p.ctx)
+	p.mu.Lock()
 	p.read, p.halt = reader, halt
+	p.mu.Unlock()
 	go func() {
 		defer close(p.done)
 		if err := reader.Serve(reading); err != nil && reading.Err() == nil {
@@ -108,7 +116,7 @@ func (p *partition) start(ctx context.Context) error {
 	return nil
 }
 
-// deliver hands a message to the cell of its actor. It blocks while too many are in flight.
+// deliver hands a message to the cell of its actor. One whose mailbox is full is no reason to wait.
 func (p *partition) deliver(d bus.Delivery) {
 	envs, err := open(d)
 	if err != nil {
@@ -119,20 +127,27 @@ func (p *partition) deliver(d bus.Delivery) {
 		p.wary(d.Seq)
 		defer p.settles(d.Seq)
 	}
-	p.mu.Lock()
-	for (len(p.slots) >= maxInFlight || p.bytes >= maxBytesInFlight) && !p.closed {
-		p.room.Wait()
+	if c := p.place(d, envs); c != nil {
+		c.apologise()
 	}
-	p.slots = append(p.slots, slot{d.Seq, len(envs), len(d.Data)})
-	p.bytes += len(d.Data)
-	p.mu.Unlock()
-	p.push(actor.Address{ID: d.To, Host: d.Lane == actor.LaneHost}, envs)
 }
 
-// push puts envelopes into the mailbox of a.
-func (p *partition) push(a actor.Address, envs []actor.Envelope) {
-	for p.ctx.Err() == nil && !p.cell(a).push(envs) { // the cell was evicted meanwhile: take the next one
+// place puts what a message brings into the mailbox of its actor, when there is room. nil says that the partition is
+// given up.
+func (p *partition) place(d bus.Delivery, envs []actor.Envelope) *cell {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.slots) >= maxInFlight && !p.closed {
+		p.room.Wait()
 	}
+	if p.closed {
+		return nil
+	}
+	c := p.cellOf(actor.Address{ID: d.To, Host: d.Lane == actor.LaneHost})
+	if c.receive(d.Seq, envs) {
+		p.slots = append(p.slots, slot{d.Seq, len(envs)}) // it is settled under the lock that is held here
+	}
+	return c
 }
 
 // settled says that n envelopes of message seq are decided and everything they caused is sent.
@@ -155,7 +170,6 @@ func (p *partition) settled(seq uint64, n int) {
 	free := 0
 	for free < len(p.slots) && p.slots[free].left <= 0 {
 		p.base = p.slots[free].seq
-		p.bytes -= p.slots[free].bytes
 		free++
 	}
 	if free > 0 {
@@ -168,7 +182,29 @@ func (p *partition) settled(seq uint64, n int) {
 func (p *partition) watermark() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.base
+	return p.low()
+}
+
+// wrote notes a record that was written here.
+func (p *partition) wrote(seq uint64) {
+	for first := p.first.Load(); (first == 0 || seq < first) && !p.first.CompareAndSwap(first, seq); first = p.first.Load() {
+	}
+}
+
+// sentHere reports whether a record was written since the partition was taken over. Then all that it caused was sent before
+// its actor left memory, however far the watermark is behind.
+func (p *partition) sentHere(r *actor.Record, seq uint64) bool {
+	first := p.first.Load()
+	return r.By == p.h.Member && first != 0 && seq >= first
+}
+
+// low is the watermark. The caller holds p.mu.
+func (p *partition) low() uint64 {
+	low := p.base
+	for _, first := range p.spilled {
+		low = min(low, first-1)
+	}
+	return low
 }
 
 // cut gives the watermark and the busy actors as of one moment.
@@ -181,7 +217,7 @@ func (p *partition) cut() (watermark uint64, busy []actor.Address) {
 			all[a] = pin
 		}
 	}
-	return inLease(p.base, all)
+	return inLease(p.low(), all)
 }
 
 // inLease gives what a lease says of busy actors. One that finds no place in the list keeps the watermark below the first
@@ -200,23 +236,17 @@ func inLease(watermark uint64, all map[actor.Address]uint64) (uint64, []actor.Ad
 func (p *partition) cell(a actor.Address) *cell {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.cellOf(a)
+}
+
+// cellOf is cell for one who holds p.mu.
+func (p *partition) cellOf(a actor.Address) *cell {
 	c := p.cells[a]
 	if c == nil {
 		c = newCell(p, a)
 		p.cells[a] = c
 	}
 	return c
-}
-
-// sign notes a sign of life of an actor, and reports whether it is in memory here.
-func (p *partition) sign(a actor.Address) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c := p.cells[a]
-	if c != nil {
-		c.alive.Store(time.Now().UnixMicro())
-	}
-	return c != nil
 }
 
 // evict drops the cells that have been idle for a while.
@@ -242,7 +272,8 @@ func (p *partition) look(ctx context.Context) {
 	}
 }
 
-// drain stops reading and waits, for at most d, until everything that was read is settled.
+// drain stops reading and waits, for at most d, until everything that was read is settled. On a connection that is
+// closed for good nothing will be.
 func (p *partition) drain(d time.Duration) {
 	if p.read == nil {
 		return
@@ -253,7 +284,7 @@ func (p *partition) drain(d time.Duration) {
 
 // until waits for ok, for the end of the partition or for the deadline.
 func (p *partition) until(deadline time.Time, ok func() bool) {
-	for time.Now().Before(deadline) && p.ctx.Err() == nil && !ok() {
+	for time.Now().Before(deadline) && p.ctx.Err() == nil && !ok() && !p.h.Conn.Closed() {
 		sleep(p.ctx, time.Millisecond)
 	}
 }
@@ -261,7 +292,7 @@ func (p *partition) until(deadline time.Time, ok func() bool) {
 func (p *partition) empty() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.slots) == 0
+	return len(p.slots)+len(p.spilled) == 0
 }
 
 // close stops the partition: nothing more is read or decided. It returns when the turns under way have ended, with the

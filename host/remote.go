@@ -247,20 +247,26 @@ func (c *cell) jobFor(ctx context.Context, r *remote, build func(context.Context
 	var data []byte
 	err := h.steadily(ctx, "a job for workers", func() error {
 		err := build(ctx, &job)
-		if err != nil {
-			return err
-		}
-		if data, err = json.Marshal(&job); err != nil || len(data) <= work.MaxJob {
-			return err
-		}
-		large, err := h.shrinkTo(ctx, actor.Value{JSON: job.Request}, 0)
 		if err == nil {
-			job.Request = large.JSON
-			data, err = json.Marshal(&job)
+			data, err = h.jobData(ctx, &job)
 		}
 		return err
 	})
 	return data, err
+}
+
+// jobData encodes a job, with a request that is too large for it in a blob.
+func (h *Host) jobData(ctx context.Context, job *work.Job) ([]byte, error) {
+	data, err := json.Marshal(job)
+	if err != nil || len(data) <= work.MaxJob {
+		return data, err
+	}
+	large, err := h.shrinkTo(ctx, actor.Value{JSON: job.Request}, 0)
+	if err != nil {
+		return nil, err
+	}
+	job.Request = large.JSON
+	return json.Marshal(job)
 }
 
 // failedAs is a job that failed, as the thread takes it: a tool's error is its result, a model's ends the session.

@@ -60,6 +60,9 @@ func (c *cell) admit(ctx context.Context, e *actor.Envelope) (bool, error) {
 		return false, err
 	}
 	answer.N = job.N
+	if job.Kind == agent.JobModel {
+		c.p.h.counters.stepped(c.thinksWith(job), endOf(ctx, answer.Err), 0)
+	}
 	e.Kind, e.Body = agent.KindJob, agent.Pack(&answer)
 	return true, nil
 }
@@ -80,8 +83,12 @@ func (h *Host) takeAnswer(ctx context.Context, s work.Service, data []byte) (ans
 	}
 	switch {
 	case a.Error != nil:
-		failure := &actor.Error{Kind: actor.RuntimeError, Err: errors.New(words(a.Error.Message))}
-		return failedAs(s, failure).JobAnswer, nil
+		failure := &actor.Error{Kind: a.Error.Kind(), Err: errors.New(words(a.Error.Message))}
+		answer = failedAs(s, failure).JobAnswer
+		if a.Usage != nil && s.Kind == work.Model {
+			answer.Step.Used = usageOf(usageFrom(a.Usage))
+		}
+		return answer, nil
 	case s.Kind == work.Tool && a.Result == nil:
 		return answer, wrong("result", "a tool is answered with a result or an error")
 	case s.Kind == work.Model && a.Response == nil:
@@ -104,17 +111,21 @@ func (h *Host) respond(ctx context.Context, r *work.Response) (agent.Step, error
 		}
 		resp.Calls = append(resp.Calls, model.Call{ID: call.ID, Name: call.Name, Arguments: arguments})
 	}
-	if u := r.Usage; u != nil {
-		resp.Usage = &model.Usage{
-			InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CacheReadTokens: u.CacheReadTokens, CacheWriteTokens: u.CacheWriteTokens,
-			USD: u.USD,
-		}
+	if r.Usage != nil {
+		resp.Usage = usageFrom(r.Usage)
 	}
 	step, err := h.stepOf(ctx, resp)
 	if err == nil && r.Done && isReference(r.Result) {
 		step.Result, err = h.value(ctx, r.Result)
 	}
 	return step, err
+}
+
+func usageFrom(u *work.Usage) *model.Usage {
+	return &model.Usage{
+		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CacheReadTokens: u.CacheReadTokens, CacheWriteTokens: u.CacheWriteTokens,
+		USD: u.USD,
+	}
 }
 
 // value keeps a value that came from a worker: one that is large goes into a blob, one that is the reference of a

@@ -46,7 +46,7 @@ func (c *cell) sendAll(ctx context.Context) error {
 		}
 	}
 	c.tell()
-	c.unsent = nil
+	c.unsent, c.spawned = nil, nil
 	if c.sent != nil {
 		close(c.sent)
 		c.sent = nil
@@ -59,14 +59,34 @@ func (c *cell) sendAll(ctx context.Context) error {
 func (c *cell) tell() {
 	root := c.root()
 	for _, r := range c.unsent {
+		var born []int // who is still to be told of
+		told := slices.ContainsFunc(r.Effects, func(e actor.Effect) bool { return e.Kind == actor.EffectEvent && e.Name == spawnedEvent })
+		tellBorn := func() {
+			for _, i := range born {
+				id := r.Effects[i].To.ID
+				if content := c.spawned[id]; content != nil && !told { // else an older program recorded the event itself
+					c.p.h.event(root, id, spawnedEvent, actor.EnvelopeID{J: r.seq, N: uint32(i)}, content)
+				}
+			}
+			born = born[:0]
+		}
 		for i := range r.Effects {
 			switch e := &r.Effects[i]; {
+			case e.Kind == actor.EffectBirth:
+				born = append(born, i)
+				continue
 			case e.Kind == actor.EffectEvent:
 				c.p.h.event(root, e.To.ID, e.Name, actor.EnvelopeID{J: r.seq, N: uint32(i)}, e.Body)
 			case e.Kind == actor.EffectReply && c.addr.Host:
 				c.p.h.reply(e.Name, e.Body)
+			case e.Kind == actor.EffectAnswer && e.Asker.Reply != "":
+				c.p.h.replyKept(e)
+			case e.Kind == actor.EffectAnswer:
+				continue // its reply follows, if there is one
 			}
+			tellBorn()
 		}
+		tellBorn()
 	}
 }
 
@@ -83,6 +103,7 @@ func (c *cell) root() actor.ID {
 // flush publishes all writes, then waits for all, and tries those that failed again.
 func (c *cell) flush(ctx context.Context, writes []write) error {
 	for again := (pace{}); len(writes) > 0; {
+		c.p.h.counters.sends.Add(uint64(len(writes)))
 		for i := range writes {
 			writes[i].ack = writes[i].try()
 		}
@@ -117,6 +138,7 @@ func (c *cell) flush(ctx context.Context, writes []write) error {
 // births writes the registry entries of new threads; their births, in facts, tell the revisions.
 func (c *cell) births() []write {
 	var writes []write
+	c.spawned = nil
 	for r, e := range c.effects(actor.EffectBirth) {
 		b, err := newborn(e.Body, r.At)
 		if err != nil {
@@ -124,6 +146,10 @@ func (c *cell) births() []write {
 			continue
 		}
 		data, l := b.thread.RegistryEntry(r.seq)
+		if c.spawned == nil {
+			c.spawned = map[actor.ID][]byte{}
+		}
+		c.spawned[l.ID] = spawnedContent(b.thread)
 		writes = append(writes, write{
 			try: func() actor.Ack { return c.p.h.Store.Registry.Put(l.Root(), l.Parent(), l.ID, 0, data) },
 			done: func(seq uint64, err error) error {
@@ -134,6 +160,7 @@ func (c *cell) births() []write {
 				}
 				if errors.Is(err, actor.NotFound) { // and removed since, for it had been terminated for long
 					e.Body = nil
+					delete(c.spawned, l.ID)
 					return nil
 				}
 				b.record.Rev = seq
@@ -366,6 +393,16 @@ func (h *Host) reply(subject string, data []byte) {
 	}
 }
 
+// replyKept publishes what an effect keeps.
+func (h *Host) replyKept(e *actor.Effect) {
+	var s agent.Stored
+	if err := agent.Unpack(e.Body, &s); err != nil {
+		h.Log.Error().Err(err).Str("key", e.Name).Msg("an answer can't be read")
+		return
+	}
+	h.reply(e.Asker.Reply, s.JSON)
+}
+
 // event tells watchers. Its id is the place of the record that caused it in the journal.
 func (h *Host) event(root, id actor.ID, name string, at actor.EnvelopeID, content []byte) {
 	e := a2e.Event{SubagentID: id, Event: name, Content: content}
@@ -391,6 +428,7 @@ func (h *Host) dead(e *actor.Effect) actor.Ack {
 }
 
 func (h *Host) deadLetter(id actor.ID, why, subject string, data []byte) actor.Ack {
+	h.counters.dead.Add(1)
 	return h.Conn.DeadLetter(h.Names, id, why, subject, data)
 }
 

@@ -61,10 +61,6 @@ func (x *treeTurn) spawn(s *agent.Spawn) {
 		x.effect(actor.Effect{Kind: actor.EffectBirth, To: actor.Address{ID: b.Lineage.ID}, Body: agent.Pack(b)})
 	}
 	x.made(s, ids)
-	for i := range births {
-		l := births[i].Lineage
-		x.event(l.ID, "spawned", spawned{births[i].Config.Name, a2e.Ready, l.Parent(), x.head.Root, l.Depth()})
-	}
 }
 
 // births gives what is born: what was asked for, and what is spawned with it (S1 §3.2).
@@ -130,6 +126,9 @@ func deepest(parent actor.Lineage, plan []agent.Planned) int {
 	return most
 }
 
+// spawnedEvent is the event that a birth makes by itself: all that it tells stands in the birth, and is not recorded again.
+const spawnedEvent = "spawned"
+
 // spawned is the content of the event spawned.
 type spawned struct {
 	Name   string     `json:"name"`
@@ -139,12 +138,21 @@ type spawned struct {
 	Depth  int        `json:"depth"`
 }
 
-func (x *treeTurn) event(id actor.ID, name string, content any) {
+func spawnedContent(t *agent.Thread) []byte {
+	l := t.Lineage()
+	return eventContent(spawnedEvent, spawned{t.Config().Name, a2e.Ready, l.Parent(), l.Root(), l.Depth()})
+}
+
+func eventContent(name string, content any) []byte {
 	data, err := json.Marshal(content)
 	if err != nil {
 		panic("host: event " + name + ": " + err.Error())
 	}
-	x.effect(actor.Effect{Kind: actor.EffectEvent, To: actor.Address{ID: id}, Name: name, Body: data})
+	return data
+}
+
+func (x *treeTurn) event(id actor.ID, name string, content any) {
+	x.effect(actor.Effect{Kind: actor.EffectEvent, To: actor.Address{ID: id}, Name: name, Body: eventContent(name, content)})
 }
 
 // mayspawn checks, in this order: the parent, the claimed root, the parent's state, depth, quota, budgets.

@@ -83,9 +83,9 @@ func (c *cell) step(t *agent.Thread) func(context.Context) agent.JobAnswer {
 		if err != nil {
 			return agent.JobAnswer{Err: err.Error()}
 		}
-		resp, err := m.Step(ctx, r)
+		resp, err := ask(ctx, m, r)
 		if err != nil {
-			return agent.JobAnswer{Err: err.Error()}
+			return agent.JobAnswer{Err: err.Error(), Step: agent.Step{Used: costs(resp)}}
 		}
 		var step agent.Step
 		err = h.steadily(ctx, "what a step gave", func() (err error) {
@@ -93,7 +93,7 @@ func (c *cell) step(t *agent.Thread) func(context.Context) agent.JobAnswer {
 			return err
 		})
 		if err != nil {
-			return agent.JobAnswer{Err: err.Error()}
+			return agent.JobAnswer{Err: err.Error(), Step: agent.Step{Used: costs(resp)}}
 		}
 		step.Progress = clip(said, maxProgress)
 		return agent.JobAnswer{Step: step}
@@ -259,9 +259,7 @@ func beyond(entries []actor.Entry, steps uint64, room int64) map[int]bool {
 // are no more than one value may be.
 func (h *Host) stepOf(ctx context.Context, resp *model.Response) (s agent.Step, err error) {
 	s = agent.Step{Fail: words(resp.Fail), Done: resp.Done, Sleep: resp.Sleep.Microseconds()}
-	if resp.Usage != nil {
-		s.Used = usageOf(resp.Usage)
-	}
+	s.Used = costs(resp)
 	room := actor.MaxInline
 	keep := func(data []byte) (v actor.Value) {
 		if err == nil {

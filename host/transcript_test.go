@@ -25,7 +25,7 @@ import (
 //	opened ID session=N | closed ID session=N           a thread's notices; [late]
 //	merge IDS from= [strategy=]
 //	job N [content=JSON] [error=]
-//	reserve N from= [session=N] [each=TOKENS]           and for all three: [settle=N] [used=STEPS] [tokens=N] [micros=N]
+//	reserve N from= [session=N] [each=TOKENS] [trim=N keep=STEPS] [late=TOKENS]           and for all three: [settle=N] [used=STEPS] [tokens=N] [micros=N]
 //	terminated ID                                       the registry has it as terminated from now on
 //	envelope KIND BODY | fail REASON | more
 func TestTranscripts(t *testing.T) {
@@ -189,6 +189,12 @@ func (s *stage) envelope(c *script.Command) (actor.Envelope, error) {
 		if k := s.registry[env.From]; k != nil {
 			r.Lineage, r.Budgets = k.Lineage, s.tree.budgetsOf(k.Lineage)
 		}
+		if n := c.Number("trim", 0); n > 0 {
+			r.Trimmed = &agent.Trim{N: n, Keep: agent.Amount{Steps: int64(c.Number("keep", 0))}}
+		}
+		if n := c.Number("late", 0); n > 0 {
+			r.Late = &agent.Amount{Tokens: int64(n)}
+		}
 		env.Body = agent.Pack(&r)
 	case agent.KindMerge:
 		var ids []actor.ID
@@ -251,6 +257,12 @@ func bodyText(kind string, body []byte) string {
 			return fmt.Sprintf("%d refused: %s", g.N, g.Why)
 		}
 		return fmt.Sprintf("%d, %d steps", g.N, g.Allowed.Steps) + boundText(g.Allowed.Tokens, " %d tokens") + boundText(int64(g.Allowed.USD), " %d millionths of a dollar")
+	}
+	switch kind {
+	case agent.KindRecall:
+		return fmt.Sprint(unpacked[agent.Recall](body).N)
+	case agent.KindSpent:
+		return fmt.Sprintf("%d tokens", unpacked[agent.Spent](body).Used.InputTokens)
 	}
 	s := unpacked[agent.Stop](body)
 	text := fmt.Sprintf("cascade %d", s.Cascade)

@@ -1,6 +1,8 @@
 package host
 
 import (
+	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/troupehq/troupe/actor"
@@ -22,6 +24,23 @@ func (c *cell) thinksWith(job actor.Job) string {
 		return ""
 	}
 	return side.Prompt.Model
+}
+
+// ask has a model take a step. A model that gives neither a response nor an error is an error.
+func ask(ctx context.Context, m model.Model, r *model.Request) (*model.Response, error) {
+	resp, err := m.Step(ctx, r)
+	if err == nil && resp == nil {
+		err = &actor.Error{Op: "host.Step", ID: r.Thread, Kind: actor.RuntimeError, Err: fmt.Errorf("the model %q returned nothing: no response and no error", r.Config.Model)}
+	}
+	return resp, err
+}
+
+// costs is what a step cost, by what its model tells, beside an error as well.
+func costs(resp *model.Response) (u agent.Usage) {
+	if resp != nil && resp.Usage != nil {
+		u = usageOf(resp.Usage)
+	}
+	return u
 }
 
 // usageOf is what a model says that a step cost, as threads count it.

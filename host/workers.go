@@ -10,19 +10,36 @@ import (
 )
 
 // serveWorkers takes, for all hosts together, what is told of the jobs that workers elsewhere have: how they are
-// going, and that one is given up. It runs until ctx ends.
+// going, and that one is given up. That a job is going every host hears, for any may have to know. It runs until ctx
+// ends.
 func (h *Host) serveWorkers(ctx context.Context) error {
-	stop, err := h.Conn.Share(h.Names.JobsProgress(), "hosts", func(subject string, data []byte) { h.passOn(ctx, subject, data) })
-	if err != nil {
+	shared, err := h.hearing(ctx, func() (func(), error) {
+		return h.Conn.Share(h.Names.JobsProgress(), "hosts", func(subject string, data []byte) { h.passOn(ctx, subject, data) })
+	})
+	if shared == nil {
 		return err
 	}
-	defer stop()
+	defer shared()
+	heard, err := h.hearing(ctx, func() (func(), error) { return h.Conn.Subscribe(h.Names.JobsProgress(), h.noteSign) })
+	if heard == nil {
+		return err
+	}
+	defer heard()
 	for again := (pace{}); ; {
 		err := h.Conn.Jobs(h.Names).ServeExhausted(ctx, h.exhausted)
 		if err == nil || !again.failed(ctx, h.Log.WithLevel(again.level()).Err(err).Str("what", "jobs that are given up")) {
 			return nil
 		}
 	}
+}
+
+// hearing subscribes to something, however long the server is away. stop is nil when ctx ended first, or with the error.
+func (h *Host) hearing(ctx context.Context, subscribe func() (stop func(), err error)) (stop func(), err error) {
+	err = h.patiently(ctx, "what processes tell each other", func() (err error) {
+		stop, err = subscribe()
+		return err
+	})
+	return stop, err
 }
 
 // exhausted tells the actor of a job that workers were given as often as it may be. It is told once it has the
@@ -55,18 +72,8 @@ func (h *Host) passOn(ctx context.Context, subject string, data []byte) {
 	jobs, _ := t.Outstanding()
 	for _, job := range jobs {
 		if job.N == n {
-			h.aliveHere(id)
 			session, step, _, _ := t.At()
 			h.progress(t.Lineage(), session, step, clip(said.Progress, toldAtMost))
-		}
-	}
-}
-
-// aliveHere notes a sign of life of an actor, if it is in this process.
-func (h *Host) aliveHere(id actor.ID) {
-	for _, n := range h.ownedNumbers() {
-		if p := h.partition(n); p != nil && p.sign(actor.Address{ID: id}) {
-			return
 		}
 	}
 }

@@ -266,6 +266,12 @@ func (w *world) decide(id actor.ID, batch []actor.Envelope) {
 		}
 	}
 	w.carryOut(id, false, &turn)
+	for _, n := range turn.Abort {
+		if w.budgets { // a model that is broken off tells what it cost
+			a := agent.JobAnswer{N: n, Err: "broken off", Step: agent.Step{Used: w.used()}}
+			w.put(actor.Address{ID: id}, actor.LaneCtl, actor.Envelope{Kind: agent.KindJob, Body: agent.Pack(&a)})
+		}
+	}
 }
 
 func (w *world) carryOut(from actor.ID, host bool, turn *actor.Turn) {

@@ -12,7 +12,8 @@ import (
 
 // A Model takes one step of a thread. Implementations keep no state between steps: everything is
 // in the Request. Step is called from many goroutines at once, and may be called again for a step
-// whose response was lost.
+// whose response was lost. A Response beside an error counts for its Usage only: what the step cost that
+// came to nothing.
 type Model interface {
 	Step(ctx context.Context, r *Request) (*Response, error)
 }
@@ -133,6 +134,15 @@ type Usage struct {
 	CacheReadTokens  int64   `json:"cache_read_tokens,omitempty"`
 	CacheWriteTokens int64   `json:"cache_write_tokens,omitempty"`
 	USD              float64 `json:"usd,omitempty"`
+}
+
+// Add adds what another try or step cost.
+func (u *Usage) Add(v Usage) {
+	u.InputTokens += v.InputTokens
+	u.OutputTokens += v.OutputTokens
+	u.CacheReadTokens += v.CacheReadTokens
+	u.CacheWriteTokens += v.CacheWriteTokens
+	u.USD += v.USD
 }
 
 // interrupted turns the context's error, if it has one, into an error of op.

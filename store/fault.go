@@ -12,15 +12,13 @@ import (
 	"github.com/troupehq/troupe/actor"
 )
 
-// The server's error codes that mean something to us.
+// The server's error codes that mean something to us. Those of writes are not among them: the errors of the Sender
+// have their Kinds already.
 const (
-	codeNoMessage        jetstream.ErrorCode = 10037
-	codeStreamNotFound   jetstream.ErrorCode = 10059
-	codeMessageTooLarge  jetstream.ErrorCode = 10054
-	codeHeaderTooLarge   jetstream.ErrorCode = 10097
-	codeWrongLast        jetstream.ErrorCode = 10071
-	codeWrongLastPending jetstream.ErrorCode = 10164 // a write to the subject is under way
-	codeWrongLastUnknown jetstream.ErrorCode = 10163 // the leader does not know the last one yet
+	codeNoMessage      jetstream.ErrorCode = 10037
+	codeStreamNotFound jetstream.ErrorCode = 10059
+	codeNoRoom         jetstream.ErrorCode = 10047 // the server has no more room for streams
+	codeConsumerStore  jetstream.ErrorCode = 10104 // what a consumer keeps can't be written
 )
 
 // errNoMessage is the leader's answer that no message fits.
@@ -70,8 +68,6 @@ func kindOf(err error) actor.Kind {
 		return actor.Unavailable
 	case errors.As(err, &api):
 		return kindOfAPI(api)
-	case errors.Is(err, nats.ErrMaxPayload):
-		return actor.TooLarge
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return actor.Timeout
 	case connectionDown(err):
@@ -82,11 +78,7 @@ func kindOf(err error) actor.Kind {
 
 func kindOfAPI(err *jetstream.APIError) actor.Kind {
 	switch err.ErrorCode {
-	case codeWrongLast, codeWrongLastPending, codeWrongLastUnknown:
-		return actor.Conflict
-	case codeMessageTooLarge, codeHeaderTooLarge:
-		return actor.TooLarge
-	case codeStreamNotFound:
+	case codeStreamNotFound, codeNoRoom, codeConsumerStore:
 		return actor.Unavailable
 	}
 	if err.Code == 503 {
@@ -95,14 +87,13 @@ func kindOfAPI(err *jetstream.APIError) actor.Kind {
 	return actor.RuntimeError
 }
 
-// connectionDown reports whether err says that the message did not reach a server that would
+// connectionDown reports whether err says that the question did not reach a server that would
 // answer, or that the answer did not reach us.
 func connectionDown(err error) bool {
 	for _, down := range []error{
 		nats.ErrNoResponders, nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionClosed,
 		nats.ErrConnectionReconnecting, nats.ErrConnectionDraining, nats.ErrReconnectBufExceeded,
 		nats.ErrInvalidConnection, nats.ErrStaleConnection, nats.ErrNoServers,
-		jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrTooManyStalledMsgs,
 	} {
 		if errors.Is(err, down) {
 			return true

@@ -79,6 +79,35 @@ func TestAway(t *testing.T) {
 	until(t, told, stored(t, "create", e.Registry.Put("root", "", "two", 0, nil)))
 }
 
+// TestLongAway: a read that many tries in a row could not make is made once the server is back, with time to be
+// answered in.
+func TestLongAway(t *testing.T) {
+	t.Parallel()
+	e := single(t)
+	a := actor.Address{ID: "a"}
+	fill(t, e, a, 1)
+	e.server.Stop(t)
+	read := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	go func() {
+		_, err := e.Registry.Tree(ctx, "root") // a call without a deadline of its own
+		read <- err
+	}()
+	const long = 80 * 50 * time.Millisecond // more tries than an int64 has bits
+	began := time.Now()
+	natstest.Await(t, "the server is away for long", func() bool { return time.Since(began) > long })
+	e.server.Restart(t)
+	select {
+	case err := <-read:
+		if err != nil {
+			t.Errorf("the read failed: %v", err)
+		}
+	case <-natstest.Context(t).Done():
+		t.Error("the read that began while the server was away does not end though it is back")
+	}
+}
+
 // TestWatchLeaksNothing: a watch that lives through restarts has one consumer, and none when it ends.
 func TestWatchLeaksNothing(t *testing.T) {
 	t.Parallel()

@@ -56,7 +56,8 @@ const (
 )
 
 const (
-	firstTry   = time.Second           // time for one try; each further try gets twice as much
+	firstTry   = time.Second           // time for one try; after one that was too short the next gets twice as much
+	lastTry    = 8 * time.Second       // at most
 	retryPause = 50 * time.Millisecond // after an answer that says "not now"
 )
 
@@ -97,12 +98,14 @@ func (s stream) ask(ctx context.Context, verb string, question any) (answer, err
 	if err != nil {
 		return answer{}, err
 	}
-	for limit := firstTry; ; limit *= 2 {
+	for limit := firstTry; ; {
 		a, err := s.try(ctx, limit, verb, body)
 		if err == nil || !again(err) {
 			return a, err
 		}
-		if !errors.Is(err, context.DeadlineExceeded) {
+		if errors.Is(err, context.DeadlineExceeded) {
+			limit = min(2*limit, lastTry)
+		} else {
 			pause(ctx, retryPause)
 		}
 		if ctx.Err() != nil {

@@ -141,12 +141,11 @@ func (e *Env) CopyTo(ctx context.Context, from, to actor.ID, names []string) (mi
 	return nil, fault(op, to, e.merge(ctx, to, values))
 }
 
-// Remove removes all values of a thread. A thread without any has none.
+// Remove removes all values of a thread, without a trace. A thread without any has none.
 func (e *Env) Remove(ctx context.Context, thread actor.ID) error {
 	ctx, cancel := within(ctx, callDeadline)
 	defer cancel()
-	_, err := e.kv.remove("", subjects.EncodeToken(string(thread))).Wait(ctx)
-	return fault("store.Env.Remove", thread, err)
+	return fault("store.Env.Remove", thread, e.kv.forget(ctx, subjects.EncodeToken(string(thread))))
 }
 
 // Reseal closes under the first key whatever is not, in all threads, and says in how many that was.

@@ -68,6 +68,7 @@ type Store struct {
 	Leases   *Leases
 	Members  *Members
 	IDs      *IDs
+	Inbox    *Inbox
 
 	leases       bucket
 	timers, mail stream
@@ -95,6 +96,7 @@ func New(c Config) (*Store, error) {
 		Keys:     &Keys{kv: kv(c.Names.KeysBucket())},
 		Leases:   &Leases{kv: kv(c.Names.LeasesBucket())},
 		Members:  &Members{kv: kv(c.Names.MembersBucket())},
+		Inbox:    &Inbox{log: stream{link, c.Names.InboxStream()}, names: c.Names},
 		leases:   kv(c.Names.LeasesBucket()),
 		timers:   stream{link, c.Names.TimerStream()},
 		mail:     stream{link, c.Names.MailStream()},

@@ -19,6 +19,7 @@ func TestSpelling(t *testing.T) {
 		{"a stored envelope far out", n.StoredInbox(1234, "p", actor.LaneB, "q"), "troupe.inbox.1234.p.b.q"},
 		{"the inbox filter", n.InboxFilter(), "troupe.inbox.*.*.*"},
 		{"a partition", n.InboxPartition(7), "troupe.inbox.7.>"},
+		{"an inbox of a partition", n.InboxOf(7, "Ada L."), "troupe.inbox.7.Ada=20L=2E.>"},
 		{"a thread's journal", n.Journal(actor.Address{ID: "sub_1f0c22aa"}), "troupe.journal.sub_1f0c22aa"},
 		{"a host's journal", n.Journal(actor.Address{ID: "parent_1", Host: true}), "troupe.journal.parent_1.host"},
 		{"the journal filters", n.JournalFilters()[0] + " " + n.JournalFilters()[1], "troupe.journal.* troupe.journal.*.host"},

@@ -76,6 +76,11 @@ func (n Names) InboxPartition(p int) string {
 	return n.prefix + "inbox." + strconv.Itoa(p) + ".>"
 }
 
+// InboxOf matches everything that is stored for one actor and for the host of its tree.
+func (n Names) InboxOf(p int, to actor.ID) string {
+	return join(n.prefix, "inbox.", strconv.Itoa(p), string(to)) + ".>"
+}
+
 // InboxTransform is the subject transform of an inbox stream of parts partitions: it turns each
 // Inbox subject into the StoredInbox one.
 func (n Names) InboxTransform(parts int) (src, dest string) {

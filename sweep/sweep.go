@@ -88,6 +88,12 @@ func (s *Sweeper) Run(ctx context.Context) (Report, error) {
 	if err := r.trimHosts(ctx, began); err != nil {
 		return r.report, err
 	}
+	if err := r.reclaim(ctx, began); err != nil {
+		return r.report, err
+	}
+	if err := r.reclaim(ctx, began); err != nil {
+		return r.report, err
+	}
 	marks, err := s.cfg.Store.Mark(ctx)
 	if err != nil {
 		return r.report, err

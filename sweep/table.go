@@ -25,11 +25,7 @@ func newTable() *table { return &table{at: map[actor.ID]int32{}, roots: map[acto
 
 // add notes what the registry says of a thread; what was noted of it before is forgotten.
 func (t *table) add(e store.Entry, updated int64, old bool) {
-	root, ok := t.roots[e.Root]
-	if !ok {
-		root = e.Root
-		t.roots[root] = root
-	}
+	root := t.root(e.Root)
 	parent := e.Parent
 	if parent == root {
 		parent = root
@@ -41,6 +37,16 @@ func (t *table) add(e store.Entry, updated int64, old bool) {
 	}
 	t.at[e.Child] = int32(len(t.rows))
 	t.rows = append(t.rows, r)
+}
+
+// root notes a root, and gives it as it was noted first.
+func (t *table) root(id actor.ID) actor.ID {
+	root, ok := t.roots[id]
+	if !ok {
+		root = id
+		t.roots[root] = root
+	}
+	return root
 }
 
 // stay keeps a thread and all above it.

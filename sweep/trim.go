@@ -24,6 +24,9 @@ func (r *run) trimHosts(ctx context.Context, began time.Time) error {
 		cutoff = grace
 	}
 	young, err := r.Store.Journal.Since(ctx, cutoff)
+	if err == nil {
+		young, err = r.unsettled(ctx, cutoff, young)
+	}
 	if err != nil {
 		return err
 	}
@@ -35,6 +38,31 @@ func (r *run) trimHosts(ctx context.Context, began time.Time) error {
 		r.report.Records += n
 		return err
 	})
+}
+
+// unsettled gives the sequence from which on records may yet be sent again, or young if that is lower: the last record of
+// an actor that is busy may, and while a partition has not moved for as long as records are kept nothing is known.
+func (r *run) unsettled(ctx context.Context, cutoff time.Time, young uint64) (uint64, error) {
+	for n := range r.Partitions {
+		lease := r.leases[n]
+		at, waits, err := r.Store.Inbox.FirstAbove(ctx, n, lease.Watermark)
+		if err != nil {
+			return 0, err
+		}
+		if waits && at.Before(cutoff) {
+			return 0, nil
+		}
+		for _, a := range lease.Stragglers {
+			last, err := r.Store.Journal.Last(ctx, a)
+			if err != nil && !errors.Is(err, actor.NotFound) {
+				return 0, err
+			}
+			if err == nil {
+				young = min(young, last.Seq)
+			}
+		}
+	}
+	return young, nil
 }
 
 // owned reports whether every partition has an owner. One that died lately may be named still: it comes back, or another
@@ -85,3 +113,11 @@ func (r *run) trim(ctx context.Context, host actor.Address, young uint64) (int, 
 }
 
 var errEnough = errors.New("enough")
+
+// reclaim removes the scoped values of requests that were never finished, once they are as old as any request may be.
+func (r *run) reclaim(ctx context.Context, began time.Time) error {
+	if r.DryRun {
+		return nil
+	}
+	return r.Store.Env.Reclaim(ctx, began.Add(-Grace))
+}

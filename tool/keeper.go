@@ -30,7 +30,8 @@ type keeper struct {
 	env     []string
 	header  http.Header
 	hide    *strings.Replacer
-	limit   int // of a result
+	limit   int           // of a result
+	patient time.Duration // how long a description waits for its first start
 	log     zerolog.Logger
 	client  *mcp.Client
 	want    chan struct{} // somebody needs the server
@@ -45,6 +46,7 @@ type keeper struct {
 	resting  bool          // it is started again, but not soon
 	vain     int           // starts in a row without a call that succeeded
 	offered  *offer        // what the server offered last; nil before its first start
+	absent   bool          // a description has waited for its first start in vain: no other waits, and it is started again by itself
 }
 
 func newKeeper(s Server, cfg *Config) (*keeper, error) {
@@ -61,7 +63,7 @@ func newKeeper(s Server, cfg *Config) (*keeper, error) {
 		return nil, err
 	}
 	k := &keeper{
-		Server: s, env: env, header: header, hide: s.secrets(env, header), limit: cfg.MaxResult,
+		Server: s, env: env, header: header, hide: s.secrets(env, header), limit: cfg.MaxResult, patient: cfg.DescribeWait,
 		log:  cfg.Log.With().Str("mcp", s.Name).Logger(),
 		want: make(chan struct{}, 1), relist: make(chan struct{}, 1),
 		stopped: make(chan struct{}), changed: make(chan struct{}),
@@ -100,6 +102,7 @@ func (k *keeper) serve(ctx context.Context) {
 		k.started(s, o, err)
 		if err != nil {
 			k.log.Warn().Str("why", err.Error()).Msg("an MCP server did not start")
+			k.again()
 			continue
 		}
 		why := k.attend(ctx, s)
@@ -109,6 +112,15 @@ func (k *keeper) serve(ctx context.Context) {
 			return
 		}
 		k.log.Warn().Str("why", why).Msg("an MCP server is gone")
+	}
+}
+
+// again has a server started again that steps go on without.
+func (k *keeper) again() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.absent {
+		signal(k.want)
 	}
 }
 
@@ -147,7 +159,7 @@ func (k *keeper) started(s *session, o *offer, err error) {
 	if err != nil {
 		k.attempts, k.why = k.attempts+1, err
 	} else {
-		k.live, k.offered = s, o
+		k.live, k.offered, k.absent = s, o, false
 	}
 	k.change()
 }
@@ -258,9 +270,48 @@ func (k *keeper) offer(ctx context.Context) (*offer, error) {
 	}
 }
 
+// describe is offer for a step, which would rather go on without the server than wait for it: it waits for the first
+// start, once and not for long. Then the server is started in the background until it is there.
+func (k *keeper) describe(ctx context.Context) (*offer, error) {
+	k.mu.Lock()
+	o, absent := k.offered, k.absent
+	k.mu.Unlock()
+	switch {
+	case o != nil:
+		return o, nil
+	case absent:
+		return nil, k.fail(actor.Unavailable, errors.New("it has not started yet, and is being started"))
+	}
+	waiting, cancel := context.WithTimeoutCause(ctx, k.patient, fmt.Errorf("not ready within %v", k.patient))
+	defer cancel()
+	o, err := k.offer(waiting)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return o, err
+	case waiting.Err() != nil:
+		err = k.fail(actor.Unavailable, context.Cause(waiting))
+	}
+	k.mu.Lock()
+	first := k.offered == nil && !k.absent
+	k.absent = k.absent || first
+	k.mu.Unlock()
+	if first {
+		k.log.Warn().Str("why", err.Error()).Msg("steps go on without an MCP server, which is started in the background")
+		signal(k.want)
+	}
+	return nil, err
+}
+
 // lookup finds a tool by its full name. A name that is not known to a server that is away may be known to it
-// when it is back.
-func (k *keeper) lookup(ctx context.Context, name string) (*guarded, error) {
+// when it is back; to be described it is not waited for.
+func (k *keeper) lookup(ctx context.Context, name string, describe bool) (*guarded, error) {
+	if describe {
+		o, err := k.describe(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return o.lookup(name)
+	}
 	o, err := k.offer(ctx)
 	if err != nil {
 		return nil, err

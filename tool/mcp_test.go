@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -385,4 +386,53 @@ func (l *lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.String()
+}
+
+// Steps do not wait for a server that hangs as it starts: the first waits a little, the others do not, and all go on
+// without it. It is started again in the background until it is there.
+func TestMCPServerHangsAtItsStart(t *testing.T) {
+	t.Parallel()
+	there := filepath.Join(t.TempDir(), "there")
+	s := command()
+	s.Command = []string{"/bin/sh", "-c", `if [ -e "$0" ]; then exec "$1"; else exec sleep 3600; fi`, there, os.Args[0]}
+	s.Env = append(s.Env, "PATH=/usr/bin:/bin")
+	s.StartTimeout = time.Second
+	fixed, err := tool.Func(tool.Description{Name: "fixed"}, func(context.Context, struct{}) (int, error) { return 1, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &lines{}
+	r, _ := kept(t, tool.Config{Tools: []tool.Tool{fixed}, Servers: []tool.Server{s}, Log: zerolog.New(log), DescribeWait: 200 * time.Millisecond})
+	describe := func() (names string, took time.Duration, err error) {
+		began := time.Now()
+		all, err := r.Describe(natstest.Context(t), []string{"*"})
+		for _, d := range all {
+			names += d.Name + " "
+		}
+		return names, time.Since(began), err
+	}
+	names, first, err := describe()
+	wantKind(t, "a server that hangs", err, actor.Unavailable, "MCP server test", "not ready within 200ms")
+	if names != "fixed " {
+		t.Errorf("described are %q, want all but those of the server that hangs", names)
+	}
+	const more = 50
+	began := time.Now()
+	for range more {
+		_, _, err := describe()
+		wantKind(t, "a server that hangs", err, actor.Unavailable, "MCP server test", "is being started")
+	}
+	if all := time.Since(began); all > more/2*first {
+		t.Errorf("%d steps waited %v for a server that the first waited %v for", more, all, first)
+	}
+	if got := log.String(); strings.Count(got, "steps go on without an MCP server") != 1 || !strings.Contains(got, `"mcp":"test"`) {
+		t.Errorf("the log should say once that steps go on without the server test:\n%s", got)
+	}
+	if err := os.WriteFile(there, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Await(t, "the server is started again by itself", func() bool {
+		names, _, _ := describe()
+		return strings.Contains(names, "test_weather")
+	})
 }

@@ -8,11 +8,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/troupehq/troupe/actor"
 )
+
+// DefaultDescribeWait is how long a description waits for the first start of an MCP server.
+const DefaultDescribeWait = 15 * time.Second
 
 // DefaultMaxResult is the largest result of a call, in bytes.
 const DefaultMaxResult = 8 << 20
@@ -31,7 +35,12 @@ type Config struct {
 	Requester Requester                        // required when there are Endpoints
 	LookupEnv func(name string) (string, bool) // os.LookupEnv; nil: no variable is set
 	MaxResult int                              // bytes of a result, its files included; 0 is DefaultMaxResult
-	Log       zerolog.Logger                   // panics, and the comings and goings of MCP servers
+
+	// DescribeWait is how long the first description waits for an MCP server that starts. Later ones do not wait: what
+	// it has is left out until it is there. 0 is DefaultDescribeWait.
+	DescribeWait time.Duration
+
+	Log zerolog.Logger // panics, and the comings and goings of MCP servers
 }
 
 var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
@@ -46,6 +55,9 @@ func validName(name string) error {
 
 func (c *Config) validate() error {
 	const op = "tool.New"
+	if c.DescribeWait < 0 {
+		return refuse(op, actor.SchemaViolation, "describeWait", "%v is below zero", c.DescribeWait)
+	}
 	if c.MaxResult < 0 {
 		return refuse(op, actor.SchemaViolation, "maxResult", "%d is below zero", c.MaxResult)
 	}
@@ -94,6 +106,9 @@ func New(cfg Config) (*Registry, error) {
 	}
 	if cfg.MaxResult == 0 {
 		cfg.MaxResult = DefaultMaxResult
+	}
+	if cfg.DescribeWait == 0 {
+		cfg.DescribeWait = DefaultDescribeWait
 	}
 	r := &Registry{allow: slices.Clone(cfg.Allow), fixed: map[string]*guarded{}, log: cfg.Log}
 	for i, t := range cfg.Tools {
@@ -184,20 +199,20 @@ func (r *Registry) Serve(ctx context.Context) error {
 // package's documentation. not_found means that no tool has the name; unavailable that the MCP server
 // that may have it can't be asked; conflict or schema_violation that it has it and its name can't be used.
 func (r *Registry) Lookup(ctx context.Context, name string) (Tool, error) {
-	g, err := r.lookup(ctx, name)
+	g, err := r.lookup(ctx, name, false)
 	if err != nil {
 		return nil, err // not a nil *guarded
 	}
 	return g, nil
 }
 
-func (r *Registry) lookup(ctx context.Context, name string) (*guarded, error) {
+func (r *Registry) lookup(ctx context.Context, name string, describe bool) (*guarded, error) {
 	if g := r.fixed[name]; g != nil {
 		return g, nil
 	}
 	for _, k := range r.servers {
 		if strings.HasPrefix(name, k.Name+"_") {
-			return k.lookup(ctx, name)
+			return k.lookup(ctx, name, describe)
 		}
 	}
 	return nil, unknown(name)
@@ -209,7 +224,7 @@ func unknown(name string) error {
 
 // Call finds a tool and calls it. Everything but the end of ctx is told in the result.
 func (r *Registry) Call(ctx context.Context, name string, c Call) (Result, error) {
-	g, err := r.lookup(ctx, name)
+	g, err := r.lookup(ctx, name, false)
 	switch {
 	case err == nil:
 		return g.Call(ctx, c)
@@ -221,7 +236,7 @@ func (r *Registry) Call(ctx context.Context, name string, c Call) (Result, error
 
 // Describe describes tools by their names, each once, in the order of names; one that ends in "*" stands for all that
 // begin so, in alphabetical order. MCP servers that are concerned are started if they never were, which waits for
-// [Registry.Serve] to run. What can't be described is left out, and the error, which joins one for each, says why: a model can work
+// [Registry.Serve] to run: once, and no longer than Config.DescribeWait. What can't be described is left out, and the error, which joins one for each, says why: a model can work
 // with the others.
 func (r *Registry) Describe(ctx context.Context, names []string) ([]Description, error) {
 	var all []Description
@@ -235,7 +250,7 @@ func (r *Registry) Describe(ctx context.Context, names []string) ([]Description,
 				continue
 			}
 			seen[match] = true
-			g, err := r.lookup(ctx, match)
+			g, err := r.lookup(ctx, match, true)
 			if err != nil {
 				errs = append(errs, err)
 				continue
@@ -262,7 +277,7 @@ func (r *Registry) match(ctx context.Context, pattern string) (names []string, e
 		if own := k.Name + "_"; !strings.HasPrefix(own, prefix) && !strings.HasPrefix(prefix, own) {
 			continue
 		}
-		o, err := k.offer(ctx)
+		o, err := k.describe(ctx)
 		if err != nil {
 			errs = append(errs, err)
 			continue

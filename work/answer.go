@@ -8,20 +8,34 @@ import (
 	"github.com/troupehq/troupe/actor"
 )
 
-// An Answer ends a job. It has exactly one of Result (of a tool: any JSON), Response (of a model) and Error.
+// An Answer ends a job. It has exactly one of Result (of a tool: any JSON), Response (of a model) and Error. Usage is
+// what a model's step cost that came to nothing, beside its Error.
 type Answer struct {
 	V        int             `json:"v"`
 	ID       string          `json:"id"`
 	Result   json.RawMessage `json:"result,omitempty"`
 	Response *Response       `json:"response,omitempty"`
 	Error    *Failure        `json:"error,omitempty"`
+	Usage    *Usage          `json:"usage,omitempty"`
 }
 
 // A Failure says why a job came to nothing: a tool's is its result, a model's ends the session. Retryable is for whoever
 // reads the answer; who wants the job tried again gives it back to the queue instead of answering.
+//
+// Code is the class of the failure, a Kind such as too_large; any that is not known is runtime_error.
 type Failure struct {
-	Message   string `json:"message"`
-	Retryable bool   `json:"retryable,omitempty"`
+	Message   string     `json:"message"`
+	Retryable bool       `json:"retryable,omitempty"`
+	Code      actor.Kind `json:"code,omitempty"`
+}
+
+// Kind is the class of the failure as those who read the answer may know it.
+func (f *Failure) Kind() actor.Kind {
+	switch f.Code {
+	case actor.TooLarge, actor.SchemaViolation, actor.NotFound, actor.Unauthorized, actor.Timeout:
+		return f.Code
+	}
+	return actor.RuntimeError
 }
 
 // A Response is the outcome of a model's step. Fail ends the session as failed, whatever else there is. Done ends it
@@ -94,17 +108,23 @@ func (a *Answer) check(op string) error {
 		return bad(op, "result", "an answer has one of result, response and error; it has %d", n)
 	case a.Error != nil && a.Error.Message == "":
 		return bad(op, "error.message", "it is required")
+	case a.Usage != nil && (a.Error == nil || a.Usage.negative()):
+		return bad(op, "usage", "it stands beside an error, with no number below zero")
 	case a.Response != nil:
 		return a.Response.check(op)
 	}
 	return nil
 }
 
+func (u *Usage) negative() bool {
+	return min(u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens) < 0 || u.USD < 0
+}
+
 func (r *Response) check(op string) error {
 	if r.Sleep < 0 || r.Sleep > MaxSleep {
 		return bad(op, "response.sleep_ms", "%d is not between 0 and %d", r.Sleep, MaxSleep)
 	}
-	if u := r.Usage; u != nil && (min(u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens) < 0 || u.USD < 0) {
+	if r.Usage != nil && r.Usage.negative() {
 		return bad(op, "response.usage", "a number is below zero")
 	}
 	for i := range r.Calls {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -40,7 +41,8 @@ type ProgramConfig struct {
 //
 // Processes are started as they are needed and kept for the next job. One that ends, or says what it must not, while
 // it has a job is replaced, and the job is given back to the queue. One whose job is over before it has answered is
-// killed, with what it has started.
+// killed, with what it has started. None outlives the process that this is, however that ends, where the system can do
+// that (Linux); what it has started itself may then.
 type Program struct {
 	ProgramConfig
 
@@ -88,6 +90,12 @@ func (p *Program) Do(ctx context.Context, j *Job) (*Answer, error) {
 	if !stop() { // it was killed
 		one.wait()
 		return nil, &actor.Error{Op: "worker.Do", Kind: actor.RuntimeError, Err: context.Cause(ctx)}
+	}
+	var large *largeError
+	if errors.As(err, &large) { // it would be as large again
+		one.kill()
+		_ = one.wait() // it was killed
+		return nil, &actor.Error{Op: "worker.Do", Kind: actor.TooLarge, Err: large}
 	}
 	var broken *brokenError
 	if errors.As(err, &broken) {
@@ -139,15 +147,24 @@ func (p *Program) start() (*process, error) {
 	}
 	out, inward := io.Pipe()
 	cmd.Stdout = inward
-	if err := cmd.Start(); err != nil {
-		return nil, &actor.Error{Op: "worker.Do", Kind: actor.Unavailable, Err: err}
-	}
 	one := &process{cmd: cmd, in: in, out: bufio.NewReaderSize(out, 64<<10), pipe: out, over: make(chan struct{}), log: p.Log}
+	started := make(chan error, 1)
 	go func() {
+		runtime.LockOSThread() // the program ends with the thread that has started it, where the system does that
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
 		one.err = cmd.Wait()
+		killGroup(cmd) // what it left behind
 		inward.CloseWithError(io.EOF)
 		close(one.over)
 	}()
+	if err := <-started; err != nil {
+		return nil, &actor.Error{Op: "worker.Do", Kind: actor.Unavailable, Err: err}
+	}
 	return one, nil
 }
 
@@ -202,6 +219,11 @@ type brokenError struct{ why string }
 
 func (e *brokenError) Error() string { return e.why }
 
+// A largeError says that an answer is larger than any may be. The process can't be used any more, either.
+type largeError struct{ why string }
+
+func (e *largeError) Error() string { return e.why }
+
 func broken(format string, args ...any) error { return &brokenError{fmt.Sprintf(format, args...)} }
 
 // told is a job as a program gets it.
@@ -245,6 +267,9 @@ func (p *process) do(j *Job) (*Answer, error) {
 	}
 	for {
 		text, err := readLine(p.out)
+		if errors.Is(err, bufio.ErrTooLong) {
+			return nil, &largeError{fmt.Sprintf("the program wrote a line of more than %d bytes", maxLine)}
+		}
 		if err != nil {
 			return nil, broken("the program ended without an answer")
 		}

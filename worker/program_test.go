@@ -2,19 +2,24 @@ package worker_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/host"
+	"github.com/troupehq/troupe/model"
+	"github.com/troupehq/troupe/store"
 	"github.com/troupehq/troupe/test/natstest"
 	"github.com/troupehq/troupe/work"
 	"github.com/troupehq/troupe/worker"
@@ -49,6 +54,18 @@ func beProgram() int {
 				return 8
 			}
 			say(`"progress":"%d"`, child.Process.Pid)
+			select {}
+		case text == "large":
+			fmt.Printf(`{"id":%q,"result":"`, job.ID)
+			part := bytes.Repeat([]byte("x"), 1<<20)
+			for range 65 {
+				if _, err := os.Stdout.Write(part); err != nil {
+					return 0
+				}
+			}
+			fmt.Println(`"}`)
+		case text == "deaf":
+			say(`"progress":"%d"`, os.Getpid())
 			select {}
 		case text == "env":
 			env, _ := json.Marshal(os.Environ())
@@ -173,3 +190,91 @@ func ended(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && strings.Contains(string(stat), ") Z ")
 }
+
+// beWorker is a process whose program does a job that has no end: it tells which process that is, on stdout.
+func beWorker() int {
+	p, err := worker.NewProgram(worker.ProgramConfig{Command: []string{os.Args[0]}, Env: []string{mode + "=1"}})
+	if err != nil {
+		return 1
+	}
+	j := &worker.Job{ID: "sub_1.2", Service: work.Service{Kind: "tool", Name: "render"}, Arguments: json.RawMessage(`{"text":"deaf"}`), Attempt: 1}
+	j.OnProgress(func(text string) { fmt.Println(text) })
+	_, _ = p.Do(context.Background(), j)
+	return 2
+}
+
+// A worker that is killed takes its program with it, also one that does not read its stdin.
+func TestProgramEndsWithItsWorker(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{mode + "=worker"}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscan(out, &pid); err != nil || pid < 2 {
+		t.Fatalf("the worker does not tell of its program: %v", err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if runtime.GOOS == "linux" {
+		natstest.Await(t, "the program ends with the worker", func() bool { return ended(pid) })
+	} else {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// An answer that is larger than any may be is told as that, and not tried again: it would be as large.
+func TestProgramSaysTooMuch(t *testing.T) {
+	t.Parallel()
+	s := start(t, host.Config{})
+	var tries atomic.Int32
+	p := program(t)
+	s.serve(worker.Config{Backoff: 1, Serve: tools(func(ctx context.Context, j *worker.Job) (*worker.Answer, error) {
+		tries.Add(1)
+		return p.Do(ctx, j)
+	})})
+	s.ends(s.calls("render", `{"text":"large"}`), "COMPLETED", `"code":"too_large"`, "more than 67108864 bytes")
+	if n := tries.Load(); n != 1 {
+		t.Errorf("the job was tried %d times, want once", n)
+	}
+	s.queueEmpties()
+}
+
+// What a worker in Go answers that can't be an answer is told as that, with its code; so is a model that gives nothing.
+// What a step cost that failed counts.
+func TestAnswersThatAreNone(t *testing.T) {
+	t.Parallel()
+	s := start(t, host.Config{})
+	s.serve(worker.Config{Backoff: 1, Serve: map[string]worker.Func{
+		"tool/render": func(context.Context, *worker.Job) (*worker.Answer, error) {
+			return &worker.Answer{Result: json.RawMessage(`not JSON`)}, nil
+		},
+		"model/mute": worker.Model(modelFunc(func() (*model.Response, error) { return nil, nil }), ""),
+		"model/dear": worker.Model(modelFunc(func() (*model.Response, error) {
+			return &model.Response{Usage: &model.Usage{InputTokens: 70, OutputTokens: 7}}, errors.New("it broke")
+		}), ""),
+	}})
+	s.ends(s.calls("render", `{"text":"x"}`), "COMPLETED", `"code":"schema_violation"`, "the result is not JSON")
+	mute := s.spawn(`"model":"worker/mute"`)
+	s.delegate(mute, `{}`)
+	s.ends(mute, "FAILED", "returned nothing")
+	dear := s.spawn(`"model":"worker/dear"`)
+	s.delegate(dear, `{}`)
+	s.ends(dear, "FAILED", "it broke")
+	natstest.Await(t, "the registry tells what the step cost", func() bool {
+		stored, err := s.Store.Registry.Tree(natstest.Context(t), "me")
+		return err == nil && slices.ContainsFunc(stored, func(e store.Entry) bool { return strings.Contains(string(e.Data), `"input_tokens":70`) })
+	})
+	s.noDeadLetters()
+}
+
+type modelFunc func() (*model.Response, error)
+
+func (f modelFunc) Step(context.Context, *model.Request) (*model.Response, error) { return f() }

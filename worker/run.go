@@ -240,7 +240,7 @@ func (w *Worker) finish(ctx context.Context, log *zerolog.Logger, taken *bus.Tak
 			w.settled(log, taken.Done(context.WithoutCancel(ctx)))
 			return
 		case actor.TooLarge:
-			data, err = encodeError(told.ID, err)
+			data, err = encodeError(told.ID, a, err)
 		case actor.Unavailable: // it is still extended, if the server can be reached at all
 			if w.Conn.Closed() {
 				break
@@ -260,10 +260,13 @@ func (w *Worker) finish(ctx context.Context, log *zerolog.Logger, taken *bus.Tak
 // encode makes the message of an answer. Results that are large go into blobs.
 func (w *Worker) encode(ctx context.Context, told *work.Job, a *Answer, failure error) ([]byte, error) {
 	if failure != nil {
-		return encodeError(told.ID, failure)
+		return encodeError(told.ID, a, failure)
 	}
 	if a == nil {
 		a = &Answer{}
+	}
+	if result := a.result(); result != nil && !json.Valid(result) {
+		return encodeError(told.ID, a, &actor.Error{Op: "worker.Answer", Kind: actor.SchemaViolation, Field: "result", Err: errors.New("the result is not JSON")})
 	}
 	out := work.Answer{V: work.Version, ID: told.ID, Result: a.Result, Response: a.Response}
 	var err error
@@ -278,21 +281,26 @@ func (w *Worker) encode(ctx context.Context, told *work.Job, a *Answer, failure 
 		out.Result, err = w.small(ctx, out.Result)
 	}
 	if err != nil {
-		return encodeError(told.ID, err)
+		return encodeError(told.ID, a, err)
 	}
 	data, err := json.Marshal(&out)
-	if err != nil { // it is not JSON
-		return encodeError(told.ID, err)
+	if err != nil { // the arguments of a call are not JSON
+		return encodeError(told.ID, a, &actor.Error{Op: "worker.Answer", Kind: actor.SchemaViolation, Field: "response", Err: err})
 	}
 	return data, nil
+}
+
+// result is what there is of a result, a tool's or a model's.
+func (a *Answer) result() json.RawMessage {
+	if a.Response != nil {
+		return a.Response.Result
+	}
+	return a.Result
 }
 
 func (w *Worker) small(ctx context.Context, v json.RawMessage) (json.RawMessage, error) {
 	if len(v) <= actor.MaxInline {
 		return v, nil
-	}
-	if !json.Valid(v) {
-		return nil, errors.New("the result is not JSON")
 	}
 	ref, err := w.blobs.Put(ctx, v)
 	if err != nil {
@@ -301,7 +309,8 @@ func (w *Worker) small(ctx context.Context, v json.RawMessage) (json.RawMessage,
 	return json.Marshal(map[string]store.Ref{"$blob": ref})
 }
 
-func encodeError(id string, failure error) ([]byte, error) {
+// encodeError makes the message of a failure. Of the answer beside it only what a model's step cost is told.
+func encodeError(id string, a *Answer, failure error) ([]byte, error) {
 	said := failure
 	for {
 		e, ok := said.(*actor.Error) // its own words, not ours around them
@@ -317,5 +326,10 @@ func encodeError(id string, failure error) ([]byte, error) {
 	if text == "" {
 		text = "it failed, and did not say why"
 	}
-	return json.Marshal(&work.Answer{V: work.Version, ID: id, Error: &work.Failure{Message: text, Retryable: actor.KindOf(failure).Retryable()}})
+	kind := actor.KindOf(failure)
+	out := work.Answer{V: work.Version, ID: id, Error: &work.Failure{Message: text, Retryable: kind.Retryable(), Code: kind}}
+	if a != nil && a.Response != nil {
+		out.Usage = a.Response.Usage
+	}
+	return json.Marshal(&out)
 }

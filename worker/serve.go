@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/troupehq/troupe/actor"
@@ -20,8 +21,13 @@ func Model(m model.Model, name string) Func {
 			r.Config.Model = name
 		}
 		resp, err := m.Step(ctx, r)
-		if err != nil {
+		switch {
+		case err != nil && resp != nil && resp.Usage != nil:
+			return &Answer{Response: &work.Response{Usage: usageOf(resp.Usage)}}, err
+		case err != nil:
 			return nil, err
+		case resp == nil:
+			return nil, &actor.Error{Op: "worker.Model", ID: j.Thread, Kind: actor.RuntimeError, Err: fmt.Errorf("the model %q returned nothing: no response and no error", r.Config.Model)}
 		}
 		return &Answer{Response: responseOf(resp)}, nil
 	}
@@ -83,11 +89,15 @@ func responseOf(r *model.Response) *work.Response {
 	for _, c := range r.Calls {
 		w.Calls = append(w.Calls, work.Call{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
 	}
-	if u := r.Usage; u != nil {
-		w.Usage = &work.Usage{
-			InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CacheReadTokens: u.CacheReadTokens, CacheWriteTokens: u.CacheWriteTokens,
-			USD: u.USD,
-		}
+	if r.Usage != nil {
+		w.Usage = usageOf(r.Usage)
 	}
 	return w
+}
+
+func usageOf(u *model.Usage) *work.Usage {
+	return &work.Usage{
+		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CacheReadTokens: u.CacheReadTokens, CacheWriteTokens: u.CacheWriteTokens,
+		USD: u.USD,
+	}
 }

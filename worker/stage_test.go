@@ -25,7 +25,11 @@ import (
 const mode = "TROUPE_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(mode) != "" {
+	switch os.Getenv(mode) {
+	case "":
+	case "worker":
+		os.Exit(beWorker())
+	default:
 		os.Exit(beProgram())
 	}
 	natstest.Main(m)
@@ -46,6 +50,7 @@ func start(t *testing.T, cfg host.Config) *stage {
 	cfg.Tools, err = tool.New(tool.Config{Remotes: []tool.Remote{
 		{Name: "render", Description: "renders", Schema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`)},
 		{Name: "hasty", Timeout: 300 * time.Millisecond},
+		{Name: "combine"},
 	}})
 	if err != nil {
 		t.Fatal(err)

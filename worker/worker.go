@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -33,11 +34,12 @@ type Config struct {
 	Names subjects.Names
 	Serve map[string]Func // by service: "tool/render", "model/local"
 
-	Running    int           // jobs of each service at a time; 0 is DefaultRunning
-	AckWait    time.Duration // of the consumer, if this worker makes it; 0 is bus.DefaultAckWait
-	MaxDeliver int           // likewise; 0 is bus.DefaultMaxDeliver
-	Drain      time.Duration // jobs under way get that to end when the worker has to go; 0 is DefaultDrain, below zero is none
-	Backoff    time.Duration // before a job's second try, then doubled up to 30 s; 0 is DefaultBackoff
+	Running    int            // jobs at a time, of all services together; 0 is DefaultRunning
+	RunningOf  map[string]int // jobs of a service at a time; no more than Running if it is not there
+	AckWait    time.Duration  // of the consumer, if this worker makes it; 0 is bus.DefaultAckWait
+	MaxDeliver int            // likewise; 0 is bus.DefaultMaxDeliver
+	Drain      time.Duration  // jobs under way get that to end when the worker has to go; 0 is DefaultDrain, below zero is none
+	Backoff    time.Duration  // before a job's second try, then doubled up to 30 s; 0 is DefaultBackoff
 	Log        zerolog.Logger
 }
 
@@ -80,6 +82,9 @@ type Worker struct {
 	services []service
 	blobs    *store.Blobs
 
+	places chan struct{} // that jobs have
+	hungry atomic.Int64  // services that wait for one
+
 	mu        sync.Mutex
 	running   map[string]context.CancelCauseFunc // by job
 	cancelled map[string]bool                    // jobs that are over and may still come
@@ -89,6 +94,7 @@ type service struct {
 	work.Service
 	do    Func
 	taker *bus.Taker
+	most  int // jobs at a time
 }
 
 // The reasons why a job's context ends early, and why a result is none.
@@ -124,7 +130,12 @@ func New(cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{Config: cfg, blobs: st.Blobs, running: map[string]context.CancelCauseFunc{}, cancelled: map[string]bool{}}
+	for name, n := range cfg.RunningOf {
+		if cfg.Serve[name] == nil || n < 1 {
+			return nil, bad("RunningOf", fmt.Sprintf("%s may run %d times at a time: want a service that is served, and at least 1", name, n))
+		}
+	}
+	w := &Worker{Config: cfg, blobs: st.Blobs, places: make(chan struct{}, cfg.Running), running: map[string]context.CancelCauseFunc{}, cancelled: map[string]bool{}}
 	for name, do := range cfg.Serve {
 		s, err := work.ParseService(name)
 		if err != nil {
@@ -139,7 +150,11 @@ func New(cfg Config) (*Worker, error) {
 		if err != nil {
 			return nil, err
 		}
-		w.services = append(w.services, service{s, do, taker})
+		most := cfg.Running
+		if n := cfg.RunningOf[name]; n > 0 {
+			most = min(most, n)
+		}
+		w.services = append(w.services, service{s, do, taker, most})
 	}
 	return w, nil
 }
@@ -183,26 +198,66 @@ func (w *Worker) Serve(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// pull takes jobs of one service, as many as may run, until ctx ends.
+// How long a service that has a place asks for a job before it lets others have the place, while all have one, and while
+// some wait for one.
+const (
+	askAlone    = 5 * time.Second // there is no other service
+	askFor      = time.Second
+	askHungrily = 100 * time.Millisecond
+)
+
+// pull takes jobs of one service, as many as may run, until ctx ends. It asks for a job once there is a place for it: one
+// that waited here would wait for nobody else. So a place goes round the services that want one.
 func (w *Worker) pull(ctx, jobs context.Context, s service, running *sync.WaitGroup) error {
-	slots := make(chan struct{}, w.Running)
+	own := make(chan struct{}, s.most)
 	for {
 		select {
-		case slots <- struct{}{}:
+		case own <- struct{}{}:
 		case <-ctx.Done():
 			return nil
 		}
-		taken, err := s.taker.Take(ctx)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
+		if !w.enter(ctx) {
+			return nil
+		}
+		leave := func() {
+			<-w.places
+			<-own
+		}
+		wait := askFor
+		if len(w.services) == 1 {
+			wait = askAlone
+		}
+		if w.hungry.Load() > 0 {
+			wait = askHungrily
+		}
+		taken, err := s.taker.TakeWithin(ctx, wait)
+		switch {
+		case taken != nil:
+			running.Go(func() {
+				defer leave()
+				w.run(jobs, s, taken)
+			})
+			continue
+		case ctx.Err() != nil:
+			leave()
+			return nil
+		case err != nil:
+			leave()
 			return err
 		}
-		running.Go(func() {
-			defer func() { <-slots }()
-			w.run(jobs, s, taken)
-		})
+		leave()
+	}
+}
+
+// enter waits for a place, and reports false when ctx ended first.
+func (w *Worker) enter(ctx context.Context) bool {
+	w.hungry.Add(1)
+	defer w.hungry.Add(-1)
+	select {
+	case w.places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -2,8 +2,10 @@ package worker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/host"
+	"github.com/troupehq/troupe/store"
 	"github.com/troupehq/troupe/test/natstest"
 	"github.com/troupehq/troupe/work"
 	"github.com/troupehq/troupe/worker"
@@ -307,4 +310,154 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: %v, want a schema_violation", name, err)
 		}
 	}
+}
+
+// A worker that tells how it goes is at work, whichever host its thread is on, and also when the thread has left memory
+// meanwhile. One that says nothing has made no progress.
+func TestProgressIsASignOfLife(t *testing.T) {
+	t.Parallel()
+	s := start(t, host.Config{})
+	s.JoinHost(t, "second")
+	s.serve(worker.Config{Running: 20, Serve: map[string]worker.Func{
+		"model/talks": func(ctx context.Context, j *worker.Job) (*worker.Answer, error) {
+			tick := time.NewTicker(100 * time.Millisecond)
+			defer tick.Stop()
+			for range 80 {
+				select {
+				case <-tick.C:
+					j.Progress("still at it")
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}
+			return &worker.Answer{Response: &work.Response{Done: true, Result: []byte(`{}`)}}, nil
+		},
+		"model/hangs": func(ctx context.Context, _ *worker.Job) (*worker.Answer, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	}})
+	var ids []string
+	for range 12 { // on both hosts
+		id := s.spawn(`"model":"worker/talks","idle_timeout_seconds":1`)
+		s.delegate(id, `{}`)
+		ids = append(ids, id)
+	}
+	hangs := s.spawn(`"model":"worker/hangs","idle_timeout_seconds":1`)
+	s.delegate(hangs, `{}`)
+	s.ends(hangs, "FAILED", "no progress for 1s")
+	for _, id := range ids {
+		s.ends(id, "COMPLETED")
+	}
+	s.noDeadLetters()
+}
+
+// A cap is the process's, whatever it serves; a service may have a lower one. With one place, every service has its turn.
+func TestRunningIsOfTheProcess(t *testing.T) {
+	t.Parallel()
+	for running, of := range map[int]map[string]int{1: nil, 3: {"tool/render": 1}} {
+		t.Run(fmt.Sprint(running), func(t *testing.T) {
+			t.Parallel()
+			s := start(t, host.Config{})
+			var all, renders, most, mostRenders atomic.Int32
+			raise := func(n int32, top *atomic.Int32) {
+				for old := top.Load(); n > old && !top.CompareAndSwap(old, n); old = top.Load() {
+				}
+			}
+			do := func(ctx context.Context, j *worker.Job) (*worker.Answer, error) {
+				raise(all.Add(1), &most)
+				defer all.Add(-1)
+				if j.Service.Name == "render" {
+					raise(renders.Add(1), &mostRenders)
+					defer renders.Add(-1)
+				}
+				brief := time.NewTimer(10 * time.Millisecond) // so that they would meet
+				defer brief.Stop()
+				<-brief.C
+				if j.Service.Kind == work.Model {
+					return &worker.Answer{Response: &work.Response{Done: true, Result: []byte(`{}`)}}, nil
+				}
+				return result(`"done"`)
+			}
+			s.serve(worker.Config{Running: running, RunningOf: of, Serve: map[string]worker.Func{"tool/render": do, "model/a": do, "model/b": do}})
+			var ids []string
+			for range 5 {
+				ids = append(ids, s.calls("render", `{"text":"x"}`))
+				for _, model := range []string{"worker/a", "worker/b"} {
+					id := s.spawn(`"model":"` + model + `"`)
+					s.delegate(id, `{}`)
+					ids = append(ids, id)
+				}
+			}
+			for _, id := range ids {
+				s.ends(id, "COMPLETED")
+			}
+			if n := most.Load(); n > int32(running) {
+				t.Errorf("%d jobs ran at a time, want %d at most", n, running)
+			}
+			if n := mostRenders.Load(); of != nil && n > 1 {
+				t.Errorf("%d jobs of tool/render ran at a time, want one", n)
+			}
+		})
+	}
+}
+
+// A merge asks the caller's model, also one that workers serve, and what it cost is the caller's; "custom:NAME" is a tool
+// that workers serve, for a caller that may use it.
+func TestMergesByWorkers(t *testing.T) {
+	t.Parallel()
+	s := start(t, host.Config{WorkCheck: 50 * time.Millisecond})
+	cost := &work.Usage{InputTokens: 100, OutputTokens: 10}
+	s.serve(worker.Config{Running: 3, Backoff: 1, Serve: map[string]worker.Func{
+		"model/boss": func(_ context.Context, j *worker.Job) (*worker.Answer, error) {
+			r := &work.Response{Usage: cost}
+			switch last := len(j.Request.History) - 1; {
+			case j.Request.Task.Name == "merge" && strings.Contains(j.Request.Task.Instruction, "one"):
+				r.Done, r.Result = true, json.RawMessage(`{"output":"both of them"}`)
+			case j.Step == 1:
+				r.Calls = []work.Call{{ID: "c", Name: "subagent_merge", Arguments: json.RawMessage(j.Request.Task.Instruction)}}
+			default:
+				r.Done, r.Result = true, j.Request.History[last].Content
+			}
+			return &worker.Answer{Response: r}, nil
+		},
+		"tool/combine": func(_ context.Context, j *worker.Job) (*worker.Answer, error) {
+			if j.Attempt == 1 {
+				return nil, &actor.Error{Kind: actor.Unavailable, Err: errors.New("later")}
+			}
+			return &worker.Answer{Result: j.Arguments}, nil
+		},
+	}})
+	boss := s.spawn(`"model":"worker/boss","capabilities":["multi_agent","tools"],"tool_scope":"isolated","metadata":{"tools":["combine"]},"budget":{"tokens":1000}`)
+	var ids []string
+	for _, text := range []string{"one", "two"} {
+		answer := s.Ask(t, "me", fmt.Sprintf(`{"type":"SUBAGENT_SPAWN_REQ","parent_agent_id":%q,"agent":{"name":%q,"model":"builtin/script"}}`, boss, text))
+		var got struct {
+			ID string `json:"subagent_id"`
+		}
+		if err := json.Unmarshal([]byte(answer), &got); err != nil || got.ID == "" {
+			t.Fatalf("not spawned: %s", answer)
+		}
+		s.delegate(got.ID, fmt.Sprintf(`{"script":[{"result":%q}]}`, text))
+		s.ends(got.ID, "COMPLETED")
+		ids = append(ids, got.ID)
+	}
+	merges := func(strategy string, words ...string) {
+		t.Helper()
+		arguments := fmt.Sprintf(`{"subagent_ids":[%q,%q],"strategy":%q}`, ids[0], ids[1], strategy)
+		task := fmt.Sprintf(`{"type":"SUBAGENT_DELEGATE_REQ","subagent_id":%q,"task":{"name":"t","instruction":%q}}`, boss, arguments)
+		if answer := s.Ask(t, "me", task); !strings.Contains(answer, `"accepted":true`) {
+			t.Fatalf("not accepted: %s", answer)
+		}
+		s.ends(boss, "COMPLETED", words...)
+	}
+	merges("hierarchical_summary", `"summary":"both of them"`)
+	natstest.Await(t, "what three steps cost, of which one is the merge's", func() bool {
+		stored, err := s.Store.Registry.Tree(natstest.Context(t), "me")
+		return err == nil && slices.ContainsFunc(stored, func(e store.Entry) bool { return strings.Contains(string(e.Data), `"input_tokens":300`) })
+	})
+	merges("custom:combine", `"sources":[`, `"name":"one"`, `"output":"two"`)
+	merges("custom:hasty", "schema_violation", "custom:hasty")
+	s.queueEmpties()
+	s.noDeadLetters()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/bus"
 	"github.com/troupehq/troupe/gateway"
+	"github.com/troupehq/troupe/host"
 )
 
 // A web is what up serves over HTTP. Without an address it is nothing, and does nothing.
@@ -89,6 +90,7 @@ func (w *web) serve(p *process, conn *bus.Conn, log zerolog.Logger) error {
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		gateway.NewMetrics(p.host.Stats, fleetOf(p.host)),
 	} {
 		if err := metrics.Register(c); err != nil {
 			return err
@@ -126,4 +128,21 @@ func (w *web) close() error {
 		return l.Close()
 	}
 	return nil
+}
+
+// fleetOf asks how the namespace of a host does.
+func fleetOf(h *host.Host) func(context.Context) (gateway.Fleet, error) {
+	return func(ctx context.Context) (f gateway.Fleet, err error) {
+		f.Dead = h.Names.DeadStream()
+		members, err := h.Store.Members.List(ctx)
+		if err != nil {
+			return f, err
+		}
+		f.Members = len(members)
+		if f.Services, err = h.Conn.Jobs(h.Names).Services(ctx); err != nil {
+			return f, err
+		}
+		f.Streams, err = h.Conn.Streams(ctx, h.Names)
+		return f, err
+	}
 }

@@ -61,7 +61,7 @@ func newJob(c *client.Client, flags *runFlags, documents []document, stderr *os.
 }
 
 func (j *job) config(p *part) a2e.SubagentConfig {
-	return a2e.SubagentConfig{Name: p.path, Role: j.flags.prompt, Model: j.flags.model, Metadata: j.flags.metadata}
+	return a2e.SubagentConfig{Name: p.path, Role: j.flags.prompt, Model: j.flags.model, Metadata: j.flags.metadata, Budget: j.flags.budget}
 }
 
 func (j *job) task(p *part) a2e.TaskDefinition {

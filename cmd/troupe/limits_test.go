@@ -2,11 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/troupehq/troupe/agent"
+	"github.com/troupehq/troupe/test/modeltest"
+	"github.com/troupehq/troupe/test/natstest"
 )
 
 func TestExtendATask(t *testing.T) {
@@ -81,5 +84,58 @@ func TestABudgetOutlivesACrash(t *testing.T) {
 	}
 	if taken != steps {
 		t.Errorf("%d steps were taken, want %d: no more than there were, and none lost", taken, steps)
+	}
+}
+
+// A model calls a subagent, whose model calls another, whose provider hangs, three levels down. "troupe cancel" of the first
+// answers while the provider still hangs: it answers nothing until it is let go, and sees its connection closed before.
+func TestCancelOfAHangingProvider(t *testing.T) {
+	t.Parallel()
+	asked, gone := make(chan struct{}, 1), make(chan struct{})
+	s := modeltest.Start(t, func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done() // it never answers: this is the client's doing
+		close(gone)
+	})
+	f := upWith(t, []string{"ANTHROPIC_API_KEY=" + canary, "ANTHROPIC_BASE_URL=" + s.URL}, "--listen", "127.0.0.1:0", "--store", t.TempDir())
+	under := func(parent, model string) string {
+		return f.ask("spawn", "n", "--model", model, "--capability", "multi_agent", "--parent", parent).succeeds(t)
+	}
+	boss := f.ask("spawn", "boss", "--model", "builtin/script", "--capability", "multi_agent").succeeds(t)
+	middle := under(boss, "builtin/script")
+	leaf := under(middle, "anthropic/claude-haiku-4-5")
+	blocks := func(id, metadata string) string { // has another do a task, and waits for it
+		return `{"script":[{"call":"subagent_delegate","arguments":{"subagent_id":"` + id + `","task":{"name":"t","instruction":"go","metadata":` + metadata + `}}},
+			{"call":"subagent_await","arguments":{"subagent_id":"` + id + `"}}]}`
+	}
+	script := strings.TrimSuffix(strings.TrimPrefix(blocks(middle, blocks(leaf, "{}")), `{"script":`), "}")
+	f.ask("delegate", boss, "go", "--metadata", "script="+script).succeeds(t)
+	wait := func(what string, c <-chan struct{}) {
+		t.Helper()
+		select {
+		case <-c:
+		case <-natstest.Context(t).Done():
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+	wait("the provider is asked", asked)
+	f.ask("cancel", boss).succeeds(t)
+	var entries []agent.Entry
+	if err := json.Unmarshal([]byte(f.ask("tree", "-o", "json").succeeds(t)), &entries); err != nil {
+		t.Fatal(err)
+	}
+	deepest := 0
+	for _, e := range entries {
+		deepest = max(deepest, e.Depth)
+		if e.StopReason != agent.StopCancelled {
+			t.Errorf("%s, %d levels down, was stopped by %q, want that the cancel has stopped all", e.Name, e.Depth, e.StopReason)
+		}
+	}
+	if deepest != 3 || len(entries) != 3 {
+		t.Errorf("the tree has %d subagents down to level %d, want three at three levels", len(entries), deepest)
+	}
+	wait("the provider sees that its connection is closed", gone)
+	if strings.Contains(f.log.String(), canary) {
+		t.Error("the provider's key is in the log")
 	}
 }

@@ -109,8 +109,15 @@ type fleet struct {
 // up starts "troupe up" and returns when it says that it is ready.
 func up(t testing.TB, args ...string) *fleet {
 	t.Helper()
+	return upWith(t, nil, args...)
+}
+
+// upWith is up with variables beside those that are here.
+func upWith(t testing.TB, env []string, args ...string) *fleet {
+	t.Helper()
 	f := &fleet{t: t, log: &lines{}}
 	f.cmd = exec.Command(program, append([]string{"up"}, args...)...)
+	f.cmd.Env = append(os.Environ(), env...)
 	f.cmd.Stderr = f.log
 	stdout, err := f.cmd.StdoutPipe()
 	if err == nil {

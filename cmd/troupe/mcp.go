@@ -17,7 +17,7 @@ import (
 
 const mcpLong = `Serve the Model Context Protocol on stdin and stdout, so that any MCP client can use Troupe as
 its back end for subagents: tools to spawn, delegate, await, send, list, cancel, terminate and
-merge. It ends when its stdin does.
+merge, and to answer what subagents ask a person. It ends when its stdin does.
 
 It works with a troupe that runs, at --nats or --context. With --embedded it runs a server and a host
 of its own, which nobody else can connect to, in a temporary store unless --store names one.`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,8 +15,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/troupehq/troupe/a2e"
+	"github.com/troupehq/troupe/bus"
 	"github.com/troupehq/troupe/client"
 	"github.com/troupehq/troupe/host"
+	"github.com/troupehq/troupe/subjects"
 	"github.com/troupehq/troupe/test/natstest"
 	"github.com/troupehq/troupe/tool"
 )
@@ -171,6 +174,7 @@ func TestMCPToolsMatchTheProtocol(t *testing.T) {
 		"subagent_terminate": `{"subagent_id":"a"}`,
 		"subagent_merge":     `{"subagent_ids":["a"],"strategy":"custom:x"}`,
 	}
+	all = slices.DeleteFunc(all, func(one *subagentTool) bool { return one.about.Type == "inbox" || one.about.Type == "answer" }) // no requests of the protocol
 	if len(all) != len(full) {
 		t.Errorf("%d tools are described, want %d", len(all), len(full))
 	}
@@ -362,4 +366,49 @@ func TestMCPResult(t *testing.T) {
 	if err != nil || !r.IsError || !strings.Contains(string(text), "not_found: no such subagent") {
 		t.Errorf("the result is %s, %v", text, err)
 	}
+}
+
+// What a subagent asks a person is listed, and answered by a tool: once.
+func TestMCPAnswers(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.ask("agents", "apply", write(t, t.TempDir(), "gate.yaml", "name: approval_gate\ntitle: Gate\nsideA: {human: true}\n")).succeeds(t)
+	names, err := subjects.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := connect(natstest.Context(t), bus.Config{URL: f.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	me, err := newClient(conn, names, "editor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := me.Spawn(natstest.Context(t), client.SpawnRequest{Definition: "approval_gate"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := runMCP(t, "--nats", f.url, "--agent", "editor")
+	c.gives("subagent_inbox", `{}`, `{"requests":[]}`)
+	f.ask("send", string(id), "may I?", "--open", "--agent", "editor").succeeds(t)
+	var asked struct {
+		Requests []struct {
+			Request string `json:"request"`
+			ID      string `json:"subagent_id"`
+		} `json:"requests"`
+	}
+	natstest.Await(t, "the request is listed", func() bool {
+		return json.Unmarshal([]byte(c.gives("subagent_inbox", `{}`)), &asked) == nil && len(asked.Requests) == 1
+	})
+	if asked.Requests[0].ID != string(id) {
+		t.Errorf("%s asks, want %s", asked.Requests[0].ID, id)
+	}
+	answer := fmt.Sprintf(`{"request":%q,"content":"yes, go on"}`, asked.Requests[0].Request)
+	c.gives("subagent_answer", answer, `"answered":true`)
+	natstest.Await(t, "the subagent goes on", func() bool { return !strings.Contains(c.gives("subagent_inbox", `{}`), string(id)) })
+	c.refuses("subagent_answer", answer, "conflict")
+	c.refuses("subagent_answer", `{"request":"nonsense","content":1}`, "not_found")
+	c.refuses("subagent_answer", `{"request":"x"}`, "schema_violation", "content")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/troupehq/troupe/bus"
 	"github.com/troupehq/troupe/client"
 	"github.com/troupehq/troupe/store"
 )
@@ -17,7 +19,11 @@ const membersLong = `Show which processes are alive, and which of them owns whic
 
 LAG is how many messages of a partition are not known to be settled. One that grows says that its owner is stuck or
 too slow. A partition whose owner is gone is taken over within seconds while any host runs. STRAGGLERS are threads with
-a model, a tool or a sleep under way. A host that is leaving owns nothing any more, and ends the jobs that it has begun.`
+a model, a tool or a sleep under way. A host that is leaving owns nothing any more, and ends the jobs that it has begun.
+
+Where there are models or tools that workers serve, the last table tells how their jobs stand: WAITING have no worker yet, the
+first of them since OLDEST; RUNNING are with workers, REDELIVERED of them after a worker before has lost them; IDLE workers
+wait for a job. Jobs that wait while none is idle say that the pool is too small or stuck; with none running either it is gone.`
 
 // A memberShown is a member as JSON shows it.
 type memberShown struct {
@@ -42,6 +48,10 @@ func (a *app) membersCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			services, err := c.Services(ctx)
+			if err != nil {
+				return err
+			}
 			if a.json() {
 				all := make([]memberShown, len(members))
 				for i, m := range members {
@@ -50,9 +60,10 @@ func (a *app) membersCommand() *cobra.Command {
 				return a.print(struct {
 					Members    []memberShown      `json:"members"`
 					Partitions []client.Partition `json:"partitions"`
-				}{all, partitions})
+					Work       []bus.Service      `json:"work"`
+				}{all, partitions, services})
 			}
-			return a.showMembers(members, partitions)
+			return errors.Join(a.showMembers(members, partitions), a.showWork(services))
 		})),
 	}
 	return a.operating(cmd, requestTimeout)
@@ -81,6 +92,26 @@ func (a *app) showMembers(members []store.Member, partitions []client.Partition)
 	for _, p := range partitions {
 		rows = append(rows, []string{strconv.Itoa(p.Partition), ownerOf(p), fmt.Sprint(p.Epoch), fmt.Sprint(p.Watermark),
 			fmt.Sprint(p.Lag), strconv.Itoa(len(p.Stragglers))})
+	}
+	return a.table(rows)
+}
+
+// showWork tells of workers' jobs, if there are any.
+func (a *app) showWork(services []bus.Service) error {
+	if len(services) == 0 {
+		return nil
+	}
+	rows := [][]string{{}, {"WORK", "WAITING", "OLDEST", "RUNNING", "REDELIVERED", "IDLE"}}
+	for _, s := range services {
+		oldest := "-"
+		if !s.Oldest.IsZero() {
+			oldest = age(time.Since(s.Oldest))
+		}
+		idle := strconv.Itoa(s.Idle)
+		if !s.Served {
+			idle = "(nobody ever came)"
+		}
+		rows = append(rows, []string{clean(s.Kind + "/" + s.Name), fmt.Sprint(s.Waiting), oldest, strconv.Itoa(s.Running), strconv.Itoa(s.Redelivered), idle})
 	}
 	return a.table(rows)
 }

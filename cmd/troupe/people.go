@@ -20,6 +20,21 @@ type waiting struct {
 	Name       string   `json:"name"`
 }
 
+// waitingFor lists what waits for a person in the client's tree.
+func waitingFor(ctx context.Context, c *client.Client) ([]waiting, error) {
+	entries, err := c.Entries(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	all := []waiting{}
+	for _, e := range entries {
+		if e.Awaiting != nil {
+			all = append(all, waiting{*e.Awaiting, e.SubagentID, e.Name})
+		}
+	}
+	return all, nil
+}
+
 func (a *app) inboxCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "inbox",
@@ -28,15 +43,9 @@ func (a *app) inboxCommand() *cobra.Command {
 		Example: "  troupe inbox\n  troupe answer sub_1f0c22aa.1 \"yes, go on\"",
 		Args:    takes(),
 		RunE: a.does(a.asks(func(ctx context.Context, c *client.Client, _ []string) error {
-			entries, err := c.Entries(ctx, "")
+			all, err := waitingFor(ctx, c)
 			if err != nil {
 				return err
-			}
-			all := []waiting{}
-			for _, e := range entries {
-				if e.Awaiting != nil {
-					all = append(all, waiting{*e.Awaiting, e.SubagentID, e.Name})
-				}
 			}
 			if a.json() {
 				return a.print(map[string]any{"requests": all})

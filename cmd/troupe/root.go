@@ -97,7 +97,7 @@ func (a *app) root() *cobra.Command {
 	add("look", a.lsCommand(), a.treeCommand(), a.showCommand(), a.inboxCommand())
 	add("stop", a.cancelCommand(), a.terminateCommand())
 	add("operate", a.membersCommand(), a.dlqCommand(), a.gcCommand())
-	root.AddCommand(a.benchCommand(), a.versionCommand())
+	root.AddCommand(a.benchCommand(), a.benchPartCommand(), a.versionCommand())
 	return root
 }
 

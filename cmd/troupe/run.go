@@ -34,6 +34,8 @@ type runFlags struct {
 	prompt, model, store, name, prices string
 	each, pairs                        []string
 	metadata                           map[string]json.RawMessage
+	bounds                             map[string]string
+	budget                             *a2e.Budget
 	strategy                           string
 }
 
@@ -59,6 +61,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.StringArrayVar(&r.pairs, "metadata", nil, "KEY=JSON for the subagents, such as the script of builtin/script; may be repeated")
 	f.StringVar(&r.strategy, "merge", r.strategy, "how results are merged: "+strategyHelp)
 	f.StringVar(&r.store, "store", "", "directory of the server's store (default: a temporary one, removed at the end)")
+	f.StringToStringVar(&r.bounds, "budget", nil, "what each subagent and all below it may use, as `KEY=N,…`: tokens, usd, steps and seconds")
 	pricing(cmd, &r.prices)
 	f.StringVar(&r.name, "name", "", "the agent that the subagents belong to (default: run- and 8 random hex digits)")
 	f.Duration("timeout", 0, "how long it may take, 0 for as long as it does")
@@ -77,6 +80,9 @@ func (a *app) runAll(ctx context.Context, r *runFlags) error {
 	}
 	if r.metadata, err = metadata(r.pairs); err != nil {
 		return err
+	}
+	if r.budget, err = budgetOf(r.bounds); err != nil {
+		return usage(fmt.Errorf("--budget: %w", err))
 	}
 	documents, err := documentsOf(r.each)
 	if err != nil {

@@ -94,6 +94,12 @@ func TestRunWithAFailure(t *testing.T) {
 		t.Fatalf("the report is %+v, want the other file merged", r)
 	}
 
+	o = troupe(t, "run", "x", "--each", "testdata/*.md", "--model", "builtin/script", "--metadata", `script=[{"say":"a"},{"say":"b"},{"result":1}]`, "--budget", "steps=2")
+	if o.code != exitFailed || !strings.Contains(o.err, "2 of 2 steps") || !strings.Contains(o.err, "3 of 3") {
+		t.Fatalf("exit code %d; want 1, and that the budget of each of three is used up:\n%s", o.code, o.err)
+	}
+	troupe(t, "run", "x", "--each", "testdata/*.md", "--budget", "money=1").fails(t, exitUsage, "--budget", "money")
+
 	o = troupe(t, "run", "x", "--each", "testdata/*.md", "--model", "builtin/script", "--metadata", `script=[{"fail":"no\nway"}]`)
 	if o.code != exitFailed || !strings.Contains(o.err, "FAILED: no; way\n") || !strings.Contains(o.err, "3 of 3") || o.out != "" {
 		t.Fatalf("exit code %d, stdout %q; want 1 and all three named:\n%s", o.code, o.out, o.err)

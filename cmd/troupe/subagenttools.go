@@ -60,6 +60,12 @@ func (t *subagentTool) Describe() tool.Description {
 
 // Call implements [tool.Tool]. The result is the answer as the protocol has it, without an envelope.
 func (t *subagentTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	switch t.about.Type {
+	case "inbox":
+		return t.inbox(ctx)
+	case "answer":
+		return t.answer(ctx, c.Arguments)
+	}
 	req, err := t.request(c.Arguments)
 	if err != nil {
 		return tool.Result{}, err
@@ -70,6 +76,30 @@ func (t *subagentTool) Call(ctx context.Context, c tool.Call) (tool.Result, erro
 	}
 	content, err := a2e.Encode(bare(msg))
 	return tool.Result{Content: content}, err
+}
+
+// inbox is what waits for a person.
+func (t *subagentTool) inbox(ctx context.Context) (r tool.Result, err error) {
+	all, err := waitingFor(ctx, t.client)
+	if err == nil {
+		r.Content, err = json.Marshal(map[string]any{"requests": all})
+	}
+	return r, err
+}
+
+// answer answers what a person was asked.
+func (t *subagentTool) answer(ctx context.Context, arguments json.RawMessage) (r tool.Result, err error) {
+	var is struct {
+		Request string          `json:"request"`
+		Content json.RawMessage `json:"content"`
+	}
+	if err = json.Unmarshal(arguments, &is); err == nil {
+		err = t.client.Answer(ctx, is.Request, is.Content)
+	}
+	if err == nil {
+		r.Content, err = json.Marshal(map[string]any{"request": is.Request, "answered": true})
+	}
+	return r, err
 }
 
 // request makes a request of arguments. Where the protocol asks for what goes without saying here, it is said:

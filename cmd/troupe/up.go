@@ -38,7 +38,7 @@ type upFlags struct {
 	listen, store, sync, config, member, prices, sealKeys, tools string
 	partitions, replicas                                         int
 	limits                                                       host.Limits
-	running                                                      int
+	running, maxQueued                                           int
 	runningOf                                                    map[string]int
 	drain                                                        time.Duration
 	level                                                        choice
@@ -71,6 +71,7 @@ func (a *app) upCommand() *cobra.Command {
 	f.IntVar(&u.running, "max-running", 0, "model steps, tool calls and other jobs at a time in this process (default 64 for each core)")
 	f.StringToIntVar(&u.runningOf, "max-running-model", nil, "steps of a model at a time in this process, as `NAME=N`; a NAME* is all models that begin so; may be repeated")
 	f.DurationVar(&u.drain, "drain", 30*time.Second, "how long jobs under way may take to end when this process is to end, or their threads move to another; 0 is not at all")
+	f.IntVar(&u.maxQueued, "max-queued", host.DefaultMaxQueued, "messages that may wait for a thread's next step; more are refused")
 	f.StringVar(&u.member, "member", "", "this host's name among those of the namespace (default: kept in the store, else a random one)")
 	f.StringVar(&u.sealKeys, "seal-keys", "", "a `FILE` of keys that close scoped values at rest: 32 bytes in base64, one a line, the one in use first")
 	f.StringVar(&u.tools, "tools", "", "a `FILE` of tools that agents may use, YAML or JSON")
@@ -91,6 +92,9 @@ func (a *app) up(ctx context.Context, u *upFlags) error {
 	}
 	if u.limits.MaxDepth < 1 || u.limits.MaxLive < 1 || u.partitions < 0 || u.replicas < 0 {
 		return usage(errors.New("--max-depth and --max-live are at least 1, --partitions and --replicas not below zero"))
+	}
+	if u.maxQueued < 1 {
+		return usage(errors.New("--max-queued is at least 1"))
 	}
 	if u.running < 0 {
 		return usage(errors.New("--max-running is not below zero"))
@@ -126,8 +130,13 @@ func (a *app) up(ctx context.Context, u *upFlags) error {
 	}
 	if server != nil {
 		defer closing(log, "the server", server.Close)
+		tending, stop := context.WithCancel(ctx)
+		var tended sync.WaitGroup
+		defer tended.Wait()
+		defer stop()
+		tended.Go(func() { closing(log, "the store's care", func() error { return server.Serve(tending) }) })
 	}
-	err = a.host(ctx, u, names, server, host.Config{Models: brains, Limits: u.limits, Running: u.running, RunningOf: u.runningOf, Drain: u.drain, Log: log}, seal)
+	err = a.host(ctx, u, names, server, host.Config{Models: brains, Limits: u.limits, Running: u.running, RunningOf: u.runningOf, Drain: u.drain, MaxQueued: u.maxQueued, Log: log}, seal)
 	if ctx.Err() != nil {
 		return nil
 	}

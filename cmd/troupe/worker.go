@@ -35,6 +35,7 @@ type workerFlags struct {
 	serve, env               []string
 	exec, dir, tools, prices string
 	running, attempts        int
+	runningOf                map[string]int
 	drain, lease             time.Duration
 	level                    choice
 	programArgs              []string
@@ -64,7 +65,8 @@ func (a *app) workerCommand() *cobra.Command {
 	f.StringArrayVar(&w.env, "env", nil, "a variable of the program's: NAME=VALUE, or NAME for the value that it has here; may be repeated")
 	f.StringVar(&w.dir, "dir", "", "the directory that the program runs in (default: this one)")
 	f.StringVar(&w.tools, "tools", "", "a `FILE` of tools, YAML or JSON, for tool/NAME without --exec")
-	f.IntVar(&w.running, "max-running", worker.DefaultRunning, "jobs of each service at a time")
+	f.IntVar(&w.running, "max-running", worker.DefaultRunning, "jobs at a time in this process, of all services together")
+	f.StringToIntVar(&w.runningOf, "max-running-service", nil, "jobs of a service at a time in this process, as `SERVICE=N`, such as model/local=1; may be repeated")
 	f.DurationVar(&w.drain, "drain", worker.DefaultDrain, "how long jobs under way may take to end when the worker is to end; 0 is not at all")
 	f.DurationVar(&w.lease, "lease", bus.DefaultAckWait, "how soon a job of a worker that has died is another's; the first worker of a service decides")
 	f.IntVar(&w.attempts, "attempts", bus.DefaultMaxDeliver, "how often a job is tried; the first worker of a service decides")
@@ -134,7 +136,7 @@ func (w *workerFlags) check() error {
 // config says what is served, and by what.
 func (w *workerFlags) config(conn *bus.Conn, names subjects.Names, log zerolog.Logger) (worker.Config, error) {
 	cfg := worker.Config{
-		Conn: conn, Names: names, Serve: map[string]worker.Func{}, Running: w.running, AckWait: w.lease, MaxDeliver: w.attempts,
+		Conn: conn, Names: names, Serve: map[string]worker.Func{}, Running: w.running, RunningOf: w.runningOf, AckWait: w.lease, MaxDeliver: w.attempts,
 		Drain: w.drain, Log: log,
 	}
 	if w.drain == 0 {

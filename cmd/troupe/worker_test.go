@@ -23,11 +23,16 @@ const remoteTools = `tools:
 // withTools starts an up whose tools workers serve.
 func withTools(t *testing.T) *fleet {
 	t.Helper()
+	return start(t, "--tools", toolsFile(t))
+}
+
+func toolsFile(t *testing.T) string {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "tools.yaml")
 	if err := os.WriteFile(file, []byte(remoteTools), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return start(t, "--tools", file)
+	return file
 }
 
 // calls makes a subagent that counts the words of a text, and gives it its task.

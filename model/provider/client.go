@@ -46,7 +46,8 @@ func New(name, variable string, c Config) (*Client, error) {
 // that are no event streams.
 func (c *Client) HTTP() *http.Client { return c.http }
 
-// Step takes a step by as many tries of send as it needs and the Config allows.
+// Step takes a step by as many tries of send as it needs and the Config allows. What the provider told of the cost of
+// tries that failed, or were broken off with ctx, is in the Response, beside an error as well.
 func (c *Client) Step(ctx context.Context, r *model.Request, send Send) (*model.Response, error) {
 	if c.Key == "" && c.BaseURL == "" {
 		return nil, c.failed(r, actor.Unauthorized, fmt.Errorf("there is no API key: set %s for the process that runs this model", c.variable))
@@ -60,26 +61,31 @@ func (c *Client) Step(ctx context.Context, r *model.Request, send Send) (*model.
 	for try := 1; ; try++ {
 		answer, err := c.try(ctx, talk, send, say)
 		if answer != nil {
-			spent.InputTokens += answer.Usage.InputTokens
-			spent.OutputTokens += answer.Usage.OutputTokens
-			spent.CacheReadTokens += answer.Usage.CacheReadTokens
-			spent.CacheWriteTokens += answer.Usage.CacheWriteTokens
+			answer.Usage.USD, _ = c.Prices.Cost(r.Config.Model, answer.Usage) // each try is a request of its own
+			spent.Add(answer.Usage)
 		}
 		if err == nil {
-			spent.USD, _ = c.Prices.Cost(r.Config.Model, spent)
 			return c.response(r, talk, answer, &spent), nil
 		}
 		f := failureOf(err)
 		if ctx.Err() != nil {
-			return nil, c.interrupted(ctx, r)
+			return costs(spent), c.interrupted(ctx, r)
 		}
 		if try >= c.Tries || !f.passing() {
-			return nil, c.gaveUp(r, f, try)
+			return costs(spent), c.gaveUp(r, f, try)
 		}
 		if c.wait(ctx, c.pause(try, f.After)) != nil {
-			return nil, c.interrupted(ctx, r)
+			return costs(spent), c.interrupted(ctx, r)
 		}
 	}
+}
+
+// costs is what a step that came to nothing cost, as far as the provider told it; nil if it told nothing.
+func costs(spent model.Usage) *model.Response {
+	if spent == (model.Usage{}) {
+		return nil
+	}
+	return &model.Response{Usage: &spent}
 }
 
 // try is one call of send, under a context of its own.

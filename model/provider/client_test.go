@@ -158,3 +158,42 @@ func TestFailuresReadWell(t *testing.T) {
 		t.Errorf("a page for an answer is cut, this has %d bytes", len(got))
 	}
 }
+
+// What the provider told of tries that failed is told beside the error of the step, by the prices of each try.
+func TestFailedStepsCost(t *testing.T) {
+	t.Parallel()
+	prices, err := price.New(price.Config{Prices: map[string]price.Price{"acme/x": {Input: 1e6, Output: 1e6}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client(t, provider.Config{Tries: 2, Prices: prices})
+	c.Pauses(func(time.Duration) {})
+	busy := &provider.Failure{Status: 503}
+	resp, err := c.Step(t.Context(), modeltest.Step("acme/x", "Go."), sends(busy, busy))
+	if actor.KindOf(err) != actor.Unavailable || resp == nil || resp.Usage == nil || *resp.Usage != (model.Usage{InputTokens: 200, USD: 200}) {
+		t.Errorf("two tries of 100 tokens failed with %v and told %+v, want both beside the error", err, resp)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	resp, err = c.Step(ctx, modeltest.Step("acme/x", "Go."), func(context.Context, *provider.Conversation, func(string)) (*provider.Answer, error) {
+		cancel()
+		return &provider.Answer{Usage: model.Usage{InputTokens: 70, OutputTokens: 3}}, context.Canceled
+	})
+	if err == nil || resp == nil || resp.Usage == nil || resp.Usage.InputTokens != 70 || resp.Usage.OutputTokens != 3 {
+		t.Errorf("a step that is broken off told %+v beside %v, want what the stream said by then", resp, err)
+	}
+	resp, err = c.Step(ctx, modeltest.Step("acme/x", "Go."), sends())
+	if err == nil || resp != nil {
+		t.Errorf("nothing was told of a step that never began, and it cost %+v", resp)
+	}
+}
+
+// An address with a secret in it is refused and never repeated.
+func TestAddressesAreNotRepeated(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"https://user:canary-0815@host/v1", "https://host/v1?key=canary-0815", "https://host/v1#canary-0815", "canary-0815://host", "https://ho st/canary-0815\x7f"} {
+		_, err := provider.New("acme", "ACME_KEY", provider.Config{BaseURL: address})
+		if actor.KindOf(err) != actor.SchemaViolation || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v, want a refusal that does not repeat it", address, err)
+		}
+	}
+}

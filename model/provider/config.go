@@ -2,7 +2,6 @@ package provider
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -112,7 +111,7 @@ func checkURL(base string) error {
 	case u.User != nil:
 		return errors.New("it has a user or a password in it, which belong into the key")
 	case u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("it ends with its path, but %s has more", u.Redacted())
+		return errors.New("it has a query or a fragment behind its path, which belong nowhere")
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/troupehq/troupe/bus"
 	"github.com/troupehq/troupe/store"
 	"github.com/troupehq/troupe/subjects"
+	"github.com/troupehq/troupe/test/history"
 )
 
 // A scene is a run: the processes, a connection to them from outside, and the load.
@@ -18,10 +20,9 @@ type scene struct {
 	t     *testing.T
 	rng   *rand.Rand
 	seed  uint64
-	conn  *bus.Conn
-	store *store.Store
 	names subjects.Names
-	book  *book
+	*history.Source
+	plan *history.Plan
 }
 
 func newScene(t *testing.T) *scene {
@@ -36,22 +37,31 @@ func newScene(t *testing.T) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &scene{t: t, seed: n, rng: rand.New(rand.NewPCG(n, 1)), names: names}
+	plan := history.NewPlan(history.PlanConfig{Seed: n, Agents: agents, Workers: workersOfAgent})
+	return &scene{t: t, seed: n, rng: rand.New(rand.NewPCG(n, 1)), names: names, plan: plan}
 }
 
 // connect connects to a server that is up.
 func (s *scene) connect(listen string) {
 	s.t.Helper()
-	var err error
-	if s.conn, err = bus.Connect(s.t.Context(), bus.Config{URL: "nats://" + listen, Name: s.t.Name()}); err != nil {
+	conn, err := bus.Connect(s.t.Context(), bus.Config{URL: "nats://" + listen, Name: s.t.Name()})
+	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(s.conn.Close)
-	if s.store, err = store.New(store.Config{NC: s.conn.NC, JS: s.conn.JS, Sender: s.conn, Names: s.names}); err != nil {
+	s.t.Cleanup(conn.Close)
+	st, err := store.New(store.Config{NC: conn.NC, JS: conn.JS, Sender: conn, Names: s.names})
+	if err == nil {
+		err = history.Define(s.t.Context(), st)
+	}
+	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.define()
-	s.book = openBook(s.t, s.conn, s.names)
+	book, err := history.Open(conn, s.names, tryTime)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(book.Close)
+	s.Source = &history.Source{Conn: conn, Store: st, Names: s.names, Book: book, Agents: s.plan.IDs(), MaxLive: maxLive}
 }
 
 // run lets agents work while chaos kills, then waits until nothing moves and inspects what there is. chaos
@@ -60,16 +70,52 @@ func (s *scene) run(chaos func(ctx context.Context)) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), duration(s.t))
 	defer cancel()
+	last, give := context.WithCancel(s.t.Context())
+	defer give()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(patience, give) })()
+	watching, watched := context.WithCancel(s.t.Context())
+	var seen sync.WaitGroup
+	seen.Go(func() {
+		if err := s.Watch(watching); err != nil {
+			s.t.Errorf("watch the registry: %v", err)
+		}
+	})
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		work(ctx, s.book, s.seed)
+		crew := history.Crew{Plan: s.plan, Book: s.Book}
+		crew.Work(ctx, last)
 	}()
 	chaos(ctx)
 	<-over
-	s.rest()
 	s.inspect()
+	watched()
+	seen.Wait()
 }
+
+// inspect waits until nothing moves and looks at what there is.
+func (s *scene) inspect() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	s.Rest(ctx, 2*time.Second)
+	r, err := s.Read(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if wrong := history.Inspect(r); len(wrong) > 0 {
+		s.t.Error(wrong)
+	}
+	s.t.Log(r.Told())
+}
+
+// The load. Agents share what the machine has with the processes that are killed.
+const (
+	agents         = 3
+	workersOfAgent = 3
+	maxLive        = 24 // live subagents in the tree of an agent: the cap is met often
+	tryTime        = 1500 * time.Millisecond
+)
 
 // between gives a random time.
 func (s *scene) between(least, most time.Duration) time.Duration {
@@ -167,7 +213,7 @@ func (s *scene) moves(member string) {
 	defer cancel()
 	began, left := time.Now(), 1
 	for left > 0 {
-		leases, err := s.store.Leases.All(ctx)
+		leases, err := s.Store.Leases.All(ctx)
 		if err != nil {
 			s.t.Errorf("read the leases: %v", err)
 			return
@@ -206,6 +252,21 @@ func TestHoldHost(t *testing.T) {
 	t.Logf("seed %d", s.seed)
 }
 
+// TestSyncAlways kills a process that forces every write to the disk, which makes each of them slow.
+func TestSyncAlways(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	listen := freePort(t)
+	p := upProcess(t, "up", "--listen", listen, "--store", t.TempDir(), "--sync", "always", "--max-live", fmt.Sprint(maxLive))
+	p.start()
+	if !p.awaitUp() {
+		t.FailNow()
+	}
+	s.connect(listen)
+	s.run(func(ctx context.Context) { s.killing(ctx, p, 3*time.Second) })
+	t.Logf("seed %d: %d kills", s.seed, p.starts-1)
+}
+
 // TestKillServer kills the server under two hosts that live on: what was under way on their connections
 // may or may not have been stored.
 func TestKillServer(t *testing.T) {
@@ -216,13 +277,14 @@ func TestKillServer(t *testing.T) {
 	t.Logf("seed %d: %d kills", s.seed, server.starts-1)
 }
 
-// TestScriptsAreSound keeps the load honest: a script that the model refuses would test little.
-func TestScriptsAreSound(t *testing.T) {
-	t.Parallel()
-	w := writer{rng: rand.New(rand.NewPCG(seed(t), 2)), root: "agent", count: newCount()}
-	for range 500 {
-		if why := refused(w.script(0)); why != nil {
-			t.Fatalf("a script that the model refuses: %v", why)
-		}
+// pause waits, and reports false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
 	}
 }

@@ -76,7 +76,7 @@ func duration(t *testing.T) time.Duration {
 	if testing.Short() {
 		return 5 * time.Second
 	}
-	return 30 * time.Second
+	return 10 * time.Second
 }
 
 // seed is what all random choices of a test come from.

@@ -3,7 +3,7 @@ package fault
 import (
 	"bufio"
 	"bytes"
-	"net"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +11,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/troupehq/troupe/test/history"
+	"github.com/troupehq/troupe/test/natstest"
 )
 
 // upLine begins the line that a process writes to its output once it is up.
@@ -134,7 +137,7 @@ func (p *process) tail() string {
 	}
 	var lines []string
 	for line := range strings.Lines(string(data)) {
-		if !strings.Contains(line, scriptedPanic) && !strings.Contains(line, "nats: ") && !strings.Contains(line, "Filestore [") {
+		if !strings.Contains(line, history.ScriptedPanic) && !strings.Contains(line, "nats: ") && !strings.Contains(line, "Filestore [") {
 			lines = append(lines, strings.TrimSpace(line[:min(len(line), 300)]))
 		}
 	}
@@ -160,10 +163,5 @@ func (p *process) tell() {
 // freePort is an address that nobody listens on.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", natstest.FreePorts(t, 1)[0])
 }

@@ -3,6 +3,7 @@ package natstest
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -23,7 +24,7 @@ type Cluster struct {
 func NewCluster(t testing.TB, nodes int) *Cluster {
 	t.Helper()
 	c := &Cluster{}
-	ports := freePorts(t, 2*nodes)
+	ports := FreePorts(t, 2*nodes)
 	var routes []string
 	for _, port := range ports[:nodes] {
 		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", port))
@@ -78,12 +79,15 @@ func (c *Cluster) Leader(t testing.TB, conn *bus.Conn, stream string) *Server {
 	return found
 }
 
-// freePorts finds ports that nobody listens on.
-func freePorts(t testing.TB, n int) []int {
+// FreePorts finds ports that nobody listens on, below those that systems give to connections: one of these could be
+// taken before it is listened on.
+func FreePorts(t testing.TB, n int) (ports []int) {
 	t.Helper()
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for tries := 0; len(ports) < n; tries++ {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		if err != nil && tries < 1000 {
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +28,19 @@ type Server struct {
 // loopback interface, so that a connection outlives a restart.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	return start(t, bus.ServerConfig{Store: t.TempDir(), Listen: "127.0.0.1:0"})
+	return start(t, bus.ServerConfig{Store: t.TempDir(), Listen: fmt.Sprintf("127.0.0.1:%d", FreePorts(t, 1)[0])})
+}
+
+// StartWith starts a server with some lines of a nats-server configuration.
+func StartWith(t testing.TB, lines string) *Server {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "nats.conf")
+	text := fmt.Sprintf("listen: 127.0.0.1:%d\n%s\n", FreePorts(t, 1)[0], lines)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return start(t, bus.ServerConfig{Store: filepath.Join(dir, "store"), ConfigFile: file})
 }
 
 func start(t testing.TB, cfg bus.ServerConfig) *Server {

@@ -3,6 +3,7 @@ package natstest
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -47,7 +48,7 @@ func StartSealed(t testing.TB, cfg host.Config, seal *store.Seal) *Troupe {
 // OpenTroupe is StartTroupe on a store directory that is there.
 func OpenTroupe(t testing.TB, dir string, cfg host.Config) *Troupe {
 	t.Helper()
-	return startTroupe(t, start(t, bus.ServerConfig{Store: dir, Listen: "127.0.0.1:0"}), cfg, nil)
+	return startTroupe(t, start(t, bus.ServerConfig{Store: dir, Listen: fmt.Sprintf("127.0.0.1:%d", FreePorts(t, 1)[0])}), cfg, nil)
 }
 
 func startTroupe(t testing.TB, srv *Server, cfg host.Config, seal *store.Seal) *Troupe {

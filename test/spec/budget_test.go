@@ -9,6 +9,7 @@ import (
 	"github.com/troupehq/troupe/agent"
 	"github.com/troupehq/troupe/host"
 	"github.com/troupehq/troupe/model"
+	"github.com/troupehq/troupe/tool"
 )
 
 // used adds up what all of me used, by the registry.
@@ -159,4 +160,42 @@ func TestBudgetOfSeconds(t *testing.T) {
 	next(s, "the step of the next session", g.entered)
 	s.ask(me, `{"type":"SUBAGENT_SPAWN_REQ","parent_agent_id":%q,"agent":{"name":"in time","model":"m"}}`, id).is("status", `"READY"`)
 	s.rests(id, 2, agent.StatusFailed)
+}
+
+// While a tool is called nothing of a reservation is in use: a sibling that needs it has it.
+func TestBudgetIsAskedBack(t *testing.T) {
+	t.Parallel()
+	called, open := make(chan struct{}, 1), make(chan struct{})
+	slow, err := tool.Func(tool.Description{Name: "slow"}, func(ctx context.Context, _ struct{}) (string, error) {
+		called <- struct{}{}
+		select {
+		case <-open:
+		case <-ctx.Done():
+		}
+		return "at last", nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry, err := tool.New(tool.Config{Tools: []tool.Tool{slow}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startWith(t, host.Config{Tools: registry}, nil)
+	boss := s.spawn(me, `"model":"builtin/echo","budget":{"steps":6}`)
+	child := func(fields string) string {
+		return s.ask(me, `{"type":"SUBAGENT_SPAWN_REQ","parent_agent_id":%q,"agent":{"name":"c","model":"builtin/script",%s}}`, boss, fields).text("subagent_id")
+	}
+	holds := child(`"capabilities":["tools"],"tool_scope":"isolated","metadata":{"tools":["slow"]}`)
+	s.delegate(me, holds, `[{"call":"slow","arguments":{}},{"result":1}]`)
+	next(s, "the call", called)
+	talks := child(`"max_steps":9`)
+	s.delegate(me, talks, `[{"say":"one"},{"say":"two"},{"say":"three"},{"result":4}]`)
+	s.await(me, talks).is("result", `{"output":4}`) // the first holds four, and uses one
+	close(open)
+	s.await(me, holds).is("result", `{"output":1}`)
+	if u := s.used(); u.Steps != 6 {
+		t.Errorf("%d steps were taken, want 6", u.Steps)
+	}
+	s.noDeadLetters()
 }

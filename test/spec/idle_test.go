@@ -81,3 +81,28 @@ func TestExtend(t *testing.T) {
 	s.refused("conflict", "", me, `{"type":"SUBAGENT_EXTEND_REQ","subagent_id":%q,"seconds":60}`, id)
 	s.noDeadLetters()
 }
+
+// A step that waits for its turn under --max-running could make no progress: its clock begins when it does. One that runs
+// and says nothing is ended all the same, also while another call of its session waits.
+func TestIdleClockStandsInLine(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	s := startWith(t, host.Config{Running: 1}, map[string]model.Model{"test/gate": g})
+	holds := s.spawn(me, `"model":"test/gate"`)
+	s.delegate(me, holds, `null`)
+	next(s, "the step that has the place", g.entered)
+	waits := s.spawn(me, `"model":"test/gate","idle_timeout_seconds":1`)
+	s.delegate(me, waits, `null`)
+	over := time.NewTimer(2500 * time.Millisecond) // the idle timer has fired twice by then
+	defer over.Stop()
+	<-over.C
+	s.eventually(me, waits, "RUNNING")
+	g.open <- struct{}{}
+	if id := next(s, "the step that waited", g.entered); id != waits {
+		t.Fatalf("the step of %s began, want that of %s, which waited", id, waits)
+	}
+	s.await(me, holds).is("status", `"COMPLETED"`)
+	s.await(me, waits).is("error", `"no progress for 1s"`) // it runs now, and hangs
+	next(s, "the end of the step", g.aborted)
+	s.noDeadLetters()
+}

@@ -3,11 +3,13 @@ package spec
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/troupehq/troupe/host"
 	"github.com/troupehq/troupe/model"
+	"github.com/troupehq/troupe/test/natstest"
 )
 
 // What steps cost is told by the completion, for the session, and by the registry entry, for the thread's life.
@@ -56,4 +58,58 @@ func TestInvalidArguments(t *testing.T) {
 	if n := s.entries(); n != 1 {
 		t.Errorf("the registry has %d subagents, want 1: the call was made all the same", n)
 	}
+}
+
+// What a model told of the cost of steps that came to nothing counts: of one that failed, and of one that was broken off,
+// after its session has ended.
+func TestStepsThatComeToNothingCost(t *testing.T) {
+	t.Parallel()
+	cost := &model.Response{Usage: &model.Usage{InputTokens: 300, OutputTokens: 40, USD: 0.002}}
+	entered := make(chan struct{}, 1)
+	s := startWith(t, host.Config{}, map[string]model.Model{
+		"test/fails": modelFunc(func(context.Context, *model.Request) (*model.Response, error) {
+			return cost, errors.New("the stream broke")
+		}),
+		"test/hangs": modelFunc(func(ctx context.Context, _ *model.Request) (*model.Response, error) {
+			entered <- struct{}{}
+			<-ctx.Done()
+			return cost, ctx.Err()
+		}),
+		"test/nothing": modelFunc(func(context.Context, *model.Request) (*model.Response, error) { return nil, nil }),
+	})
+	boss := s.spawn(me, `"model":"builtin/echo","budget":{"tokens":1020}`)
+	child := func(name string) string {
+		id := s.ask(me, `{"type":"SUBAGENT_SPAWN_REQ","parent_agent_id":%q,"agent":{"name":"c","model":%q}}`, boss, name).text("subagent_id")
+		s.delegate(me, id, `null`)
+		return id
+	}
+	tells := func(id string) {
+		t.Helper()
+		natstest.Await(t, id+" tells what its step cost", func() bool {
+			u := s.entry(id).Usage
+			return u != nil && u.InputTokens == 300 && u.OutputTokens == 40 && u.USD == 2000
+		})
+	}
+	failed := child("test/fails")
+	s.await(me, failed).is("error", `"the stream broke"`)
+	tells(failed)
+	hangs := child("test/hangs")
+	next(s, "the step", entered)
+	s.cancel(me, hangs).is("event", `"cancelled"`)
+	tells(hangs)
+	mute := s.spawn(me, `"model":"test/nothing"`)
+	s.delegate(me, mute, `null`)
+	if got := s.await(me, mute).text("error"); !strings.Contains(got, "returned nothing: no response and no error") {
+		t.Errorf("a model that gives neither a response nor an error ends as %q", got)
+	}
+	spent := func() bool {
+		got := s.ask(me, `{"type":"SUBAGENT_SPAWN_REQ","parent_agent_id":%q,"agent":{"name":"last","model":"m"}}`, boss)
+		return got.has("code") && got.text("code") == "quota_exceeded"
+	}
+	if spent() {
+		t.Error("680 of 1020 tokens were told of, and nothing is left")
+	}
+	s.await(me, child("test/fails"))
+	natstest.Await(t, "the budget of 1020 tokens is used up by steps that came to nothing", spent)
+	s.noDeadLetters()
 }

@@ -3,6 +3,8 @@
 // of Troupe: a message to an inbox, delivered by a partition consumer, a journal append with the
 // expected last sequence, a message to the parent's inbox, delivered.
 //
-// Everything runs in this process over embedded servers on temporary stores, sends no traffic anywhere
-// else, and ends by itself.
+// What is asked for by name is measured by itself, in processes of their own that the bench starts and kills: a store
+// full of idle threads (threads.go), more hosts at one server (hosts.go), hosts that are killed under load (failover.go).
+//
+// Everything runs over the loopback interface on temporary stores, sends no traffic anywhere else, and ends by itself.
 package bench

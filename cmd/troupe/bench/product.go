@@ -13,7 +13,6 @@ import (
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/bus"
 	"github.com/troupehq/troupe/host"
-	"github.com/troupehq/troupe/store"
 	"github.com/troupehq/troupe/subjects"
 )
 
@@ -26,7 +25,6 @@ type product struct {
 	conn   *bus.Conn
 	asks   *bus.Conn // the parent's own connection, as a client has it
 	names  subjects.Names
-	store  *store.Store
 	host   *host.Host
 	stop   func() error
 	mail   chan actor.ID
@@ -47,32 +45,17 @@ func open(ctx context.Context, dir string, partitions int) (p *product, err erro
 	if p.names, err = subjects.New(""); err != nil {
 		return nil, err
 	}
-	layout, err := p.conn.Ensure(ctx, bus.Layout{Names: p.names, Partitions: partitions, Replicas: 1})
-	if err != nil {
+	if p.host, err = newHost(ctx, p.conn, partitions, p.server.Member()); err != nil {
 		return nil, err
 	}
-	if p.store, err = store.New(store.Config{NC: p.conn.NC, JS: p.conn.JS, Sender: p.conn, Names: p.names}); err != nil {
-		return nil, err
-	}
-	p.host, err = host.New(host.Config{
-		Conn: p.conn, Store: p.store, Names: p.names, Partitions: layout.Partitions, Member: p.server.Member(), Version: "0.0.0",
-		Limits: host.Limits{MaxLive: 1 << 30},
-	})
+	halt, err := serve(p.host)
 	if err != nil {
 		return nil, err
 	}
 	serving, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- p.host.Serve(serving) }()
-	select {
-	case <-p.host.Ready():
-	case err := <-ended:
-		cancel()
-		return nil, err
-	}
 	p.stop = func() error {
 		cancel()
-		err := <-ended
+		err := halt()
 		p.asks.Close()
 		p.conn.Close()
 		return firstOf(err, p.server.Close())
@@ -125,6 +108,10 @@ func (p *product) key() a2e.Envelope {
 	return a2e.Envelope{ID: fmt.Sprintf("%x-%d", started, keys.Add(1))}
 }
 
+var task = a2e.TaskDefinition{
+	Name: "task", Instruction: string(payload), SuccessCriteria: []string{}, Metadata: map[string]json.RawMessage{},
+}
+
 var config = a2e.SubagentConfig{Name: "worker", Model: "builtin/echo"}.WithDefaults()
 
 func (p *product) spawn(ctx context.Context) (actor.ID, error) {
@@ -136,9 +123,7 @@ func (p *product) spawn(ctx context.Context) (actor.ID, error) {
 }
 
 func (p *product) delegate(ctx context.Context, id actor.ID) error {
-	msg, err := p.ask(ctx, &a2e.DelegateReq{Envelope: p.key(), SubagentID: id, Task: a2e.TaskDefinition{
-		Name: "task", Instruction: string(payload), SuccessCriteria: []string{}, Metadata: map[string]json.RawMessage{},
-	}})
+	msg, err := p.ask(ctx, &a2e.DelegateReq{Envelope: p.key(), SubagentID: id, Task: task})
 	if err != nil {
 		return err
 	}

@@ -6,11 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"time"
 
 	"github.com/troupehq/troupe/a2e"
@@ -21,7 +17,7 @@ import (
 
 // idle measures what threads cost that do nothing, and how soon a store full of them is ready.
 func idle(ctx context.Context, o Options) (rows []Row, err error) {
-	err = inTemp(func(dir string) error {
+	err = inTemp(o, func(dir string) error {
 		before := heap()
 		p, err := open(ctx, dir, o.Partitions)
 		if err != nil {
@@ -102,13 +98,6 @@ func settled(ctx context.Context) uint64 {
 	return last
 }
 
-func heap() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
-
 func size(dir string) (total int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -126,7 +115,7 @@ func size(dir string) (total int64, err error) {
 // killed fills the store of a process of its own with finished children, kills it with SIGKILL, and measures
 // from the restart to the next completed child.
 func killed(ctx context.Context, o Options) (rows []Row, err error) {
-	err = inTemp(func(dir string) error {
+	err = inTemp(o, func(dir string) error {
 		u, err := up(ctx, o, dir)
 		if err != nil {
 			return err
@@ -154,22 +143,21 @@ func killed(ctx context.Context, o Options) (rows []Row, err error) {
 // A process is a "troupe up" of its own, with a client in this one.
 type process struct {
 	product
-	cmd  *exec.Cmd
-	stop context.CancelFunc
+	child *child
+	stop  context.CancelFunc
 }
 
-func up(ctx context.Context, o Options, dir string) (*process, error) {
+// up starts a "troupe up" on a store, with more arguments, and returns once it answers.
+func up(ctx context.Context, o Options, dir string, args ...string) (*process, error) {
 	listen, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
 	u := &process{product: product{mail: make(chan actor.ID, 1<<20)}}
-	u.cmd = exec.Command(o.Binary, "up", "--store", dir, "--listen", listen, "--max-live", strconv.Itoa(1<<30), "--partitions", strconv.Itoa(o.Partitions), "--log-level", "error")
-	u.cmd.Stderr = os.Stderr
-	if err := u.cmd.Start(); err != nil {
+	if u.names, err = subjects.New(""); err != nil {
 		return nil, err
 	}
-	if u.names, err = subjects.New(""); err != nil {
+	if u.child, err = upChild(ctx, o, append([]string{"--store", dir, "--listen", listen}, args...)...); err != nil {
 		return nil, err
 	}
 	if err := u.connect(ctx, "nats://"+listen); err != nil {
@@ -180,22 +168,8 @@ func up(ctx context.Context, o Options, dir string) (*process, error) {
 
 // connect waits until the process answers, and begins to read the mail that comes from then on.
 func (u *process) connect(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	for {
-		conn, err := bus.Connect(ctx, bus.Config{URL: url})
-		if err == nil {
-			u.asks = conn
-			if _, err = u.askAs(ctx, "probe", &a2e.ListReq{}); err == nil {
-				break
-			}
-			conn.Close()
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(2 * time.Millisecond):
-		}
+	if err := u.answers(ctx, url); err != nil {
+		return err
 	}
 	reading, stop := context.WithCancel(context.Background())
 	u.stop = stop
@@ -209,6 +183,27 @@ func (u *process) connect(ctx context.Context, url string) error {
 	return nil
 }
 
+// answers connects, and returns once a host answers.
+func (p *product) answers(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		conn, err := bus.Connect(ctx, bus.Config{URL: url})
+		if err == nil {
+			p.asks = conn
+			if _, err = p.askAs(ctx, "probe", &a2e.ListReq{}); err == nil {
+				return nil
+			}
+			conn.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
 func (u *process) lastMail(ctx context.Context) (uint64, error) {
 	s, err := u.asks.JS.Stream(ctx, u.names.MailStream())
 	if err != nil {
@@ -219,13 +214,18 @@ func (u *process) lastMail(ctx context.Context) (uint64, error) {
 
 // kill ends the process as a crash would.
 func (u *process) kill() error {
+	u.leave()
+	return u.child.kill()
+}
+
+// leave closes the client.
+func (u *process) leave() {
 	if u.stop != nil {
 		u.stop()
 	}
 	if u.asks != nil {
 		u.asks.Close()
 	}
-	return killed9(u.cmd)
 }
 
 func freeAddress() (string, error) {

@@ -4,260 +4,278 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"os/exec"
-	"slices"
-	"strconv"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
-	"github.com/troupehq/troupe/bus"
-	"github.com/troupehq/troupe/client"
+	"github.com/troupehq/troupe/subjects"
 )
 
 const (
-	childrenEach = 10   // of each parent
-	smallThreads = 1000 // of the store that a large one is compared with
-	looks        = 101  // lists, and activations, of which the median counts
+	brood   = 10 // children of each parent
+	samples = 40 // parents that are listed, and threads that are woken up
+	small   = 1000
+	member  = "bench"
+
+	settleFrom = 10_000 // threads, before which their memory is not worth waiting for
 )
 
-// A census is what was measured of a store with a number of idle threads.
-type census struct {
-	spawned         float64       // threads a second
-	disk            int64         // bytes of the store
-	clean, crashed  time.Duration // from the start of the process to the first answer, after a stop and after a kill
-	server, worker  int64         // bytes of memory of "troupe up", and of a worker that joins it
-	listing, waking time.Duration // a parent's children; a cold thread's first task
-}
-
-// threads measures what many idle threads cost, beside what few cost.
-func threads(ctx context.Context, o Options) ([]Row, error) {
-	few, err := count(ctx, o, min(smallThreads, o.Threads))
+// threads measures what idle threads cost that many parents have, and how soon a store full of them is ready after
+// its server and its host were killed. What it does in the full store it does in a small one, too.
+func threads(ctx context.Context, o Options) (rows []Row, err error) {
+	o.Threads = (o.Threads + brood - 1) / brood * brood
+	near, err := inStore(ctx, o, min(small, o.Threads))
 	if err != nil {
 		return nil, err
 	}
-	many, err := count(ctx, o, o.Threads)
+	far, err := inStore(ctx, o, o.Threads)
 	if err != nil {
 		return nil, err
 	}
 	n := float64(o.Threads)
+	disk, server, worker := float64(far.disk)/n, float64(far.server)/n, float64(far.worker)/n
 	ready := max(time.Duration(float64(5*time.Second)*n/1e6), time.Second)
-	each := func(more int64) float64 { return float64(max(more, 0)) / n }
-	start := func(name string, d time.Duration) Row {
-		return Row{Name: name, Value: milliseconds(d), Unit: "ms", Goal: fmt.Sprintf("≤ %d ms", ready.Milliseconds()), Met: d <= ready}
-	}
-	atMost := func(name string, bytes, limit float64, goal string) Row {
-		return Row{Name: name, Value: bytes, Unit: "bytes each", Goal: goal, Met: bytes <= limit}
-	}
-	beside := func(name string, many, few time.Duration) Row {
-		ratio := float64(many) / float64(few)
-		return Row{Name: name, Value: milliseconds(many), Unit: "ms", Ceiling: milliseconds(few), Ratio: ratio, Goal: fmt.Sprintf("≤ 2 times that with %d", min(smallThreads, o.Threads)), Met: ratio <= 2}
-	}
+	again := compareRow("  list 10 children, again", far.again, near.again)
+	again.Goal, again.Met = "≤ 2 times that of a small store", again.Ratio <= 2
 	return []Row{
-		{Name: fmt.Sprintf("%d idle threads, %d below each parent: spawned", o.Threads, childrenEach), Value: many.spawned, Unit: "/s", Met: true},
-		atMost("  disk", each(many.disk), 2048, "≤ 2 KB"),
-		start("  start after a stop to the first answer", many.clean),
-		start("  start after kill -9 to the first answer", many.crashed),
-		atMost("  memory of troupe up, server and worker", each(many.server-few.server), 1024, "≤ 1 KB"),
-		atMost("  memory of another worker", each(many.worker-few.worker), 16, "0, but for noise (≤ 16)"),
-		beside("  list a parent's 10 children, p50", many.listing, few.listing),
-		beside("  first task of a cold thread to its completion, p50", many.waking, few.waking),
+		{Name: fmt.Sprintf("%d idle threads: spawn rate", o.Threads), Value: far.rate, Unit: "/s"},
+		{Name: "  server memory", Value: server, Unit: "bytes each", Goal: "≤ 1 KB", Met: server <= 1024},
+		{Name: "  server memory, resident", Value: float64(far.resident) / n, Unit: "bytes each"},
+		{Name: "  worker memory", Value: worker, Unit: "bytes each", Goal: "0 (≤ 8, and 1 MB)", Met: far.worker <= int64(8*o.Threads)+1<<20},
+		{Name: "  disk", Value: disk, Unit: "bytes each", Goal: "≤ 2 KB", Met: disk <= 2048},
+		readyRow("  kill -9 to ready", far.ready, ready),
+		{Name: "  kill -9 to ready, processor time", Value: milliseconds(far.processor), Unit: "ms"},
+		{Name: "  kill -9 to the next completed child", Value: milliseconds(far.next), Unit: "ms"},
+		readyRow("  stopped to ready", far.restarted, ready),
+		compareRow("  list 10 children, for the first time", far.listing, near.listing),
+		again,
+		compareRow("  wake a thread up, to its completion", far.waking, near.waking),
 	}, nil
 }
 
-// count makes a store with n idle threads and measures it.
-func count(ctx context.Context, o Options, n int) (c census, err error) {
-	err = inTemp(func(dir string) error {
-		o.Progress(fmt.Sprintf("spawning %d threads", n))
-		u, err := up(ctx, o, dir)
-		if err != nil {
+// compareRow compares with a small store, which is given as the ceiling.
+func compareRow(name string, far, near time.Duration) Row {
+	return Row{Name: name, Value: milliseconds(far), Unit: "ms", Ceiling: milliseconds(near), Ratio: float64(far) / float64(near)}
+}
+
+func readyRow(name string, took, goal time.Duration) Row {
+	return Row{Name: name, Value: milliseconds(took), Unit: "ms", Goal: fmt.Sprintf("≤ %d ms", goal.Milliseconds()), Met: took <= goal}
+}
+
+// An idleness is what a store of idle threads costs.
+type idleness struct {
+	rate                     float64
+	server, resident, worker int64 // memory, over that of an empty store
+	disk                     int64
+	ready, next, restarted   time.Duration
+	processor                time.Duration // that the restart after the kill took
+	listing, again, waking   time.Duration // medians
+}
+
+func inStore(ctx context.Context, o Options, n int) (i idleness, err error) {
+	err = inTemp(o, func(dir string) error {
+		if err := i.fill(ctx, o, dir, n); err != nil {
 			return err
 		}
-		if c.spawned, err = u.populate(ctx, n, o.Window); err != nil {
-			return errors.Join(err, u.kill())
-		}
-		if err := u.compacted(ctx); err != nil {
-			return errors.Join(err, u.kill())
-		}
-		if err := u.interrupt(); err != nil {
+		if i.disk, err = size(dir); err != nil {
 			return err
 		}
-		if c.disk, err = size(dir); err != nil {
-			return err
-		}
-		if u, c.clean, err = again(ctx, o, dir); err != nil {
-			return err
-		}
-		if err := c.look(ctx, o, u, n); err != nil {
-			return errors.Join(err, u.kill())
-		}
-		if err := u.kill(); err != nil {
-			return err
-		}
-		if u, c.crashed, err = again(ctx, o, dir); err != nil {
-			return err
-		}
-		return u.kill()
+		return i.restart(ctx, o, dir, n)
 	})
-	return c, err
+	return i, err
 }
 
-// again starts a process on a store, and measures how soon it answers.
-func again(ctx context.Context, o Options, dir string) (*process, time.Duration, error) {
-	started := time.Now()
-	u, err := up(ctx, o, dir)
-	return u, time.Since(started), err
-}
-
-// look measures a process that was just started on a store with n idle threads.
-func (c *census) look(ctx context.Context, o Options, u *process, n int) (err error) {
-	o.Progress(fmt.Sprintf("measuring %d threads", n))
-	if c.server, err = memory(u.cmd); err != nil {
-		return err
-	}
-	if c.worker, err = u.guest(ctx, o); err != nil {
-		return err
-	}
-	var listing, waking []time.Duration
-	for range looks {
-		agent := parentOf(rand.IntN(n))
-		started := time.Now()
-		msg, err := u.askAs(ctx, agent, &a2e.ListReq{})
-		if err != nil {
-			return err
-		}
-		listing = append(listing, time.Since(started))
-		list, ok := msg.(*a2e.ListResp)
-		if !ok || len(list.Subagents) == 0 {
-			return fmt.Errorf("%s has no children", agent)
-		}
-		took, err := u.wake(ctx, agent, list.Subagents[0].SubagentID)
-		if err != nil {
-			return err
-		}
-		waking = append(waking, took)
-	}
-	c.listing, c.waking = median(listing), median(waking)
-	return nil
-}
-
-// wake gives a thread a task and measures the time until its owner has the completion.
-func (u *process) wake(ctx context.Context, agent, id actor.ID) (time.Duration, error) {
-	reading, stop := context.WithCancel(ctx)
-	done := make(chan struct{}, 1)
-	ended := make(chan error, 1)
-	from, err := u.lastMail(ctx)
+// fill spawns n threads, through a host and a server in processes of their own, measures both, and kills both.
+func (i *idleness) fill(ctx context.Context, o Options, dir string, n int) (err error) {
+	listen, err := freeAddress()
 	if err != nil {
-		stop()
-		return 0, err
-	}
-	go func() {
-		ended <- u.asks.ReadMail(reading, u.names, agent, from, func(bus.Mail) { done <- struct{}{} })
-	}()
-	defer func() { stop(); <-ended }()
-	started := time.Now()
-	if _, err := u.askAs(ctx, agent, &a2e.DelegateReq{Envelope: u.key(), SubagentID: id, Task: task()}); err != nil {
-		return 0, err
-	}
-	select {
-	case <-done:
-		return time.Since(started), nil
-	case err := <-ended:
-		return 0, fmt.Errorf("no completion of %s: %w", id, err)
-	case <-time.After(time.Minute):
-		return 0, fmt.Errorf("no completion of %s", id)
-	}
-}
-
-func parentOf(thread int) actor.ID { return actor.ID("parent_" + strconv.Itoa(thread/childrenEach)) }
-
-// populate spawns n threads, and gives the rate.
-func (u *process) populate(ctx context.Context, n, window int) (float64, error) {
-	started := time.Now()
-	err := parallel(n, window, func(i int) error {
-		_, err := u.askAs(ctx, parentOf(i), &a2e.SpawnReq{Envelope: u.key(), Agent: config})
-		return err
-	})
-	return float64(n) / time.Since(started).Seconds(), err
-}
-
-// compacted waits until the inbox has forgotten what is settled.
-func (u *process) compacted(ctx context.Context) error {
-	for range 100 {
-		s, err := u.asks.JS.Stream(ctx, u.names.InboxStream())
-		if err != nil {
-			return err
-		}
-		if s.CachedInfo().State.Msgs < 5000 {
-			return nil
-		}
-		if err := rest(ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
-	}
-	return errors.New("the inbox is not compacted")
-}
-
-// guest has a worker join the process, and gives what memory it takes once it has its share.
-func (u *process) guest(ctx context.Context, o Options) (bytes int64, err error) {
-	cmd := exec.Command(o.Binary, "up", "--nats", u.asks.NC.ConnectedUrl(), "--member", "guest", "--max-live", strconv.Itoa(1<<30),
-		"--partitions", strconv.Itoa(o.Partitions), "--log-level", "error")
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, ended(cmd)) }()
-	c, err := client.New(client.Config{Conn: u.asks, Names: u.names, Agent: parent})
-	if err != nil {
-		return 0, err
-	}
-	for range 600 {
-		all, err := c.Partitions(ctx)
-		if err != nil {
-			return 0, err
-		}
-		if slices.ContainsFunc(all, func(p client.Partition) bool { return p.Owner == "guest" }) {
-			return memory(cmd)
-		}
-		if err := rest(ctx, 50*time.Millisecond); err != nil {
-			return 0, err
-		}
-	}
-	return 0, errors.New("a worker that joined got no partitions")
-}
-
-// interrupt ends the process as an operator would.
-func (u *process) interrupt() error {
-	u.stop()
-	u.asks.Close()
-	return ended(u.cmd)
-}
-
-func ended(cmd *exec.Cmd) error {
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		return err
 	}
-	return cmd.Wait()
-}
-
-// memory is the resident memory of a process, as ps tells it.
-func memory(cmd *exec.Cmd) (int64, error) {
-	out, err := exec.Command("ps", "-o", "rss=", "-p", strconv.Itoa(cmd.Process.Pid)).Output()
+	server, err := partServer(ctx, o, dir, listen)
 	if err != nil {
-		return 0, fmt.Errorf("ask ps for the memory of a process: %w", err)
+		return err
 	}
-	kb, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
-	return kb << 10, err
+	defer func() { err = errors.Join(err, server.kill()) }()
+	host, err := partHost(ctx, o, listen, member)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, host.kill()) }()
+	p := &product{}
+	if p.names, err = subjects.New(""); err != nil {
+		return err
+	}
+	if err := p.answers(ctx, "nats://"+listen); err != nil {
+		return err
+	}
+	defer p.asks.Close()
+	serverBefore, hostBefore, err := memories(ctx, server, host)
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	if err := p.broods(ctx, o, n); err != nil {
+		return err
+	}
+	i.rate = float64(n) / time.Since(started).Seconds()
+	await := memories
+	if n >= settleFrom {
+		o.Progress("waiting until caches have been given up")
+		await = settledParts
+	}
+	serverAfter, hostAfter, err := await(ctx, server, host)
+	i.server, i.resident = serverAfter.Heap-serverBefore.Heap, serverAfter.Resident-serverBefore.Resident
+	i.worker = max(0, hostAfter.Heap-hostBefore.Heap)
+	return err
 }
 
-func rest(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
+func memories(ctx context.Context, server, host *child) (s, h memory, err error) {
+	if s, err = server.memory(ctx); err != nil {
+		return s, h, err
+	}
+	h, err = host.memory(ctx)
+	return s, h, err
+}
+
+// settledParts waits until caches have been given up, and gives what is held then.
+func settledParts(ctx context.Context, server, host *child) (s, h memory, err error) {
+	if s, h, err = memories(ctx, server, host); err != nil {
+		return s, h, err
+	}
+	for quiet := 0; quiet < 6; quiet++ {
+		select {
+		case <-ctx.Done():
+			return s, h, ctx.Err()
+		case <-time.After(2 * time.Second):
+		}
+		last := s.Heap + h.Heap
+		if s, h, err = memories(ctx, server, host); err != nil {
+			return s, h, err
+		}
+		if now := s.Heap + h.Heap; now < last-last/100 {
+			quiet = 0
+		}
+	}
+	return s, h, nil
+}
+
+// broods spawns n threads, brood of them under each parent.
+func (p *product) broods(ctx context.Context, o Options, n int) error {
+	var made atomic.Int64
+	return parallel(n, o.Window, func(i int) error {
+		if err := p.spawnUnder(ctx, broodOf(i/brood)); err != nil {
+			return err
+		}
+		if m := made.Add(1); m%100_000 == 0 {
+			o.Progress(fmt.Sprintf("spawned %d of %d", m, n))
+		}
 		return ctx.Err()
-	case <-time.After(d):
-		return nil
+	})
+}
+
+// broodOf names a parent.
+func broodOf(n int) actor.ID { return actor.ID(fmt.Sprintf("brood-%d", n)) }
+
+// spawnUnder spawns a thread, and asks again under the same key when there was no answer: machines are shared.
+func (p *product) spawnUnder(ctx context.Context, agent actor.ID) (err error) {
+	key := p.key()
+	for range 5 {
+		_, err = p.askAs(ctx, agent, &a2e.SpawnReq{Envelope: key, Agent: config})
+		if k := actor.KindOf(err); k != actor.Unavailable && k != actor.Timeout {
+			return err
+		}
 	}
+	return err
+}
+
+// restart starts a "troupe up" on the store, whose processes were killed, and then once more after it was stopped.
+func (i *idleness) restart(ctx context.Context, o Options, dir string, n int) error {
+	o.Progress(fmt.Sprintf("restarting on %d threads", n))
+	started := time.Now()
+	u, err := up(ctx, o, dir, "--member", member)
+	if err != nil {
+		return err
+	}
+	i.ready, i.processor = time.Since(started), u.child.cpuSoFar()
+	if _, err := u.lives(ctx, 1, 1); err != nil {
+		return firstOf(err, u.kill())
+	}
+	i.next = time.Since(started)
+	if i.listing, i.again, err = u.listBroods(ctx, n/brood); err == nil {
+		i.waking, err = u.wake(ctx, n/brood)
+	}
+	u.leave()
+	if err = errors.Join(err, u.child.interrupt()); err != nil {
+		return err
+	}
+	started = time.Now()
+	if u, err = up(ctx, o, dir, "--member", member); err != nil {
+		return err
+	}
+	i.restarted = time.Since(started)
+	return u.kill()
+}
+
+// sampled gives parents out of all, spread over the store.
+func sampled(parents int) []actor.ID {
+	ids := make([]actor.ID, min(samples, parents))
+	for i := range ids {
+		ids[i] = broodOf(i * parents / len(ids))
+	}
+	return ids
+}
+
+// listBroods lists the children of some parents, each twice, and gives the median times of the first list and the
+// second. The first has the server read the blocks from the disk that the entries stand in, in a large store a block for
+// each parent.
+func (p *product) listBroods(ctx context.Context, parents int) (first, again time.Duration, err error) {
+	var times [2][]time.Duration
+	for _, parent := range sampled(parents) {
+		for i := range times {
+			started := time.Now()
+			children, err := p.list(ctx, parent)
+			if err != nil {
+				return 0, 0, err
+			}
+			times[i] = append(times[i], time.Since(started))
+			if len(children) != brood {
+				return 0, 0, fmt.Errorf("%s has %d children in its list, not %d", parent, len(children), brood)
+			}
+		}
+	}
+	return median(times[0]), median(times[1]), nil
+}
+
+func (p *product) list(ctx context.Context, agent actor.ID) ([]a2e.SubagentInfo, error) {
+	msg, err := p.askAs(ctx, agent, &a2e.ListReq{})
+	if err != nil {
+		return nil, err
+	}
+	return msg.(*a2e.ListResp).Subagents, nil
+}
+
+// wake gives a task to the last child of some parents, awaits it, and gives the median time of one.
+func (p *product) wake(ctx context.Context, parents int) (time.Duration, error) {
+	var times []time.Duration
+	for _, parent := range sampled(parents) {
+		children, err := p.list(ctx, parent)
+		if err != nil {
+			return 0, err
+		}
+		id := children[len(children)-1].SubagentID
+		started := time.Now()
+		if _, err := p.askAs(ctx, parent, &a2e.DelegateReq{Envelope: p.key(), SubagentID: id, Task: task}); err != nil {
+			return 0, err
+		}
+		msg, err := p.askAs(ctx, parent, &a2e.AwaitReq{SubagentID: id, TimeoutSeconds: 4})
+		if err != nil {
+			return 0, err
+		}
+		times = append(times, time.Since(started))
+		if resp, ok := msg.(*a2e.AwaitResp); !ok || resp.Status != a2e.Completed {
+			return 0, fmt.Errorf("%s was woken up and did not complete: %+v", id, msg)
+		}
+	}
+	return median(times), nil
 }

@@ -1,4 +1,4 @@
-package fault
+package history
 
 import (
 	"bytes"
@@ -24,10 +24,11 @@ func statusOf(reason string) a2e.Status {
 	return a2e.Failed
 }
 
-// ended reports whether a session of the thread ended as an answer says.
-func (l *life) ended(status a2e.Status, result []byte) bool {
-	for _, e := range l.ends {
-		if statusOf(e.Name) == status && (status != a2e.Completed || sameJSON(e.Content.JSON, result)) {
+// ended reports whether a session of the thread, the one that an answer names, ended as the answer says.
+func (l *life) ended(resp *a2e.AwaitResp) bool {
+	for n, e := range l.ends {
+		same := statusOf(e.Name) == resp.Status && (resp.Status != a2e.Completed || sameJSON(e.Content.JSON, resp.Result))
+		if same && (resp.Session == 0 || resp.Session == n) {
 			return true
 		}
 	}
@@ -39,9 +40,10 @@ func sameJSON(a, b []byte) bool {
 	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
-// checkAwaits: an await is answered with an end that the journal has, too; the first terminal word wins.
+// checkAwaits: an await is answered with an end that the journal has, too; the first terminal word wins:
+// whatever was said of a session stays true.
 func (x *inspection) checkAwaits() {
-	for _, c := range x.calls {
+	for _, c := range x.Calls {
 		req, ok := c.request.(*a2e.AwaitReq)
 		if !ok {
 			continue
@@ -55,7 +57,7 @@ func (x *inspection) checkAwaits() {
 			switch status := resp.Status; {
 			case status == a2e.Running || status == a2e.Waiting:
 				x.violation("an await is answered with an end", "%s", c)
-			case status == a2e.Ready, l.ended(status, resp.Result):
+			case status == a2e.Ready, l.ended(resp):
 			case status == a2e.Terminated && l.last().Terminated():
 			case status == a2e.Cancelled && l.cancelledUnused():
 			default:
@@ -75,15 +77,15 @@ func (l *life) cancelledUnused() bool {
 
 // A stop is a cancel or terminate from outside.
 type stop struct {
-	*call
+	*Call
 	target    actor.ID
 	terminate bool
 	answered  bool
 }
 
 func (x *inspection) stops() (all []stop) {
-	for _, c := range x.calls {
-		s := stop{call: c, answered: len(c.answers) > 0}
+	for _, c := range x.Calls {
+		s := stop{Call: c, answered: len(c.answers) > 0}
 		if s.answered {
 			_, s.answered = c.answers[0].(*a2e.Event)
 		}
@@ -136,11 +138,11 @@ func (x *inspection) checkStopped(l *life, s stop) {
 		return
 	}
 	if s.terminate && !l.last().Terminated() {
-		x.violation("a terminate reaches everything below", "%s is %s after %s", l.id, l.last().Status(), s.call)
+		x.violation("a terminate reaches everything below", "%s is %s after %s", l.id, l.last().Status(), s.Call)
 	}
 	for n, at := range l.opened {
 		if e, over := l.ends[n]; at < from && (!over || e.At > until) {
-			x.violation("a stop reaches everything below", "session %d of %s, opened at %s, was still open when the answer came to %s", n, l.id, clock(time.UnixMicro(at)), s.call)
+			x.violation("a stop reaches everything below", "session %d of %s, opened at %s, was still open when the answer came to %s", n, l.id, clock(time.UnixMicro(at)), s.Call)
 		}
 	}
 }
@@ -187,21 +189,22 @@ func (x *inspection) checkEdge(l *life, i int) {
 	s, _, steps, _ := from.At()
 	s2, _, steps2, _ := to.At()
 	a, b := from.Status(), to.Status()
-	legal := true
-	switch {
-	case s2 < s || steps2 < steps:
-		legal = false
-	case a == a2e.Terminated:
-		legal = b == a2e.Terminated && s2 == s
-	case s2 > s || b == a2e.Terminated:
-	case a.Closed():
-		legal = a == b
-	case a == a2e.Ready:
-		legal = b == a2e.Ready || b == a2e.Cancelled
-	default:
-		legal = b != a2e.Ready
-	}
-	if !legal {
+	if s2 < s || steps2 < steps || !legal(a, b, s2-s) {
 		x.violation("states follow each other as they may", "%s went from %s (session %d, step %d) to %s (session %d, step %d) in record %d", l.id, a, s, steps, b, s2, steps2, l.records[i].seq)
 	}
+}
+
+// legal reports whether a thread that is a may be b next, so many sessions later.
+func legal(a, b a2e.Status, sessions uint64) bool {
+	switch {
+	case a == a2e.Terminated:
+		return b == a2e.Terminated && sessions == 0
+	case sessions > 0 || b == a2e.Terminated:
+		return true
+	case a.Closed():
+		return a == b
+	case a == a2e.Ready:
+		return b == a2e.Ready || b == a2e.Cancelled
+	}
+	return b != a2e.Ready
 }

@@ -1,14 +1,12 @@
-package fault
+package history
 
 import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 
 	"github.com/troupehq/troupe/actor"
-	"github.com/troupehq/troupe/model"
 )
 
 // A writer writes scripts for builtin/script. Every task and every subagent in them has a name of its own,
@@ -16,15 +14,30 @@ import (
 type writer struct {
 	rng   *rand.Rand
 	root  actor.ID // the agent outside
-	count *atomic.Uint64
+	of    string   // what makes its names its own
+	quick bool     // nothing takes long
+	count int
 }
 
 // name gives a name that nothing else in the run has.
-func (w *writer) name(kind string) string { return fmt.Sprintf("%s-%d", kind, w.count.Add(1)) }
+func (w *writer) name(kind string) string {
+	w.count++
+	return fmt.Sprintf("%s-%s-%d", kind, w.of, w.count)
+}
+
+// sleep takes between least and most milliseconds, less where nothing takes long.
+func (w *writer) sleep(least, most int) object {
+	ms := least + w.rng.IntN(most-least)
+	if w.quick {
+		ms /= 4
+	}
+	return object{"sleep_ms": ms}
+}
 
 type object = map[string]any
 
-const scriptedPanic = "a scripted panic"
+// ScriptedPanic is what scripts panic with.
+const ScriptedPanic = "a scripted panic"
 
 // script gives the steps of a task. Level counts the scripts around it: what is a reference there has to
 // be spelled so that those around let it pass.
@@ -37,15 +50,15 @@ func (w *writer) script(level int) []any {
 	case 0:
 		return []any{object{"say": "first"}, object{"progress": "half"}, w.result()}
 	case 1, 2:
-		return []any{object{"sleep_ms": w.rng.IntN(300)}, w.result()}
+		return []any{w.sleep(0, 300), w.result()}
 	case 3:
-		return []any{object{"sleep_ms": 1100 + w.rng.IntN(1400)}, w.result()}
+		return []any{w.sleep(1100, 2500), w.result()}
 	case 4:
 		return []any{object{"say": "so far"}, object{"fail": "it was not to be"}}
 	case 5:
 		return []any{object{"say": "1"}, object{"sleep_ms": 20}, object{"say": "2"}, object{"say": "3"}, object{"sleep_ms": 30}, object{"say": "4"}, w.result()}
 	case 6:
-		return []any{object{"panic": scriptedPanic}}
+		return []any{object{"panic": ScriptedPanic}}
 	case 7:
 		return []any{w.tell(level), w.result()}
 	case 8:
@@ -53,7 +66,7 @@ func (w *writer) script(level int) []any {
 	case 9, 10:
 		return w.family(level, object{"call": "subagent_await", "arguments": object{"subagent_id": ref(level, "$results.0.subagent_id")}})
 	case 11:
-		return w.family(level, object{"sleep_ms": w.rng.IntN(100)})
+		return w.family(level, w.sleep(0, 100))
 	case 12:
 		return w.family(level, object{"call": "subagent_cancel", "arguments": object{"subagent_id": ref(level, "$results.0.subagent_id")}})
 	}
@@ -132,15 +145,4 @@ func as[T any](v any) (to T) {
 		panic(err) // a mistake in the writer
 	}
 	return to
-}
-
-func newCount() *atomic.Uint64 { return new(atomic.Uint64) }
-
-// refused says why the model would not play a script, or a script in it.
-func refused(script []any) error {
-	data, err := json.Marshal(script)
-	if err != nil {
-		return err
-	}
-	return model.ValidateScript(data)
 }

@@ -1,4 +1,4 @@
-package fault
+package history
 
 import (
 	"encoding/json"
@@ -24,7 +24,7 @@ func final(m a2e.Message) bool {
 }
 
 // accepted reports whether the first answer says that something was done.
-func (c *call) accepted() bool {
+func (c *Call) accepted() bool {
 	switch m := c.answers[0].(type) {
 	case *a2e.DelegateResp:
 		return m.Accepted
@@ -37,7 +37,7 @@ func (c *call) accepted() bool {
 // checkCalls: every request is answered in the end, as the protocol has it, and has one answer for all its
 // tries.
 func (x *inspection) checkCalls() {
-	for _, c := range x.calls {
+	for _, c := range x.Calls {
 		if len(c.answers) == 0 {
 			x.violation("every request is answered", "%s", c)
 			continue
@@ -63,7 +63,7 @@ func (x *inspection) checkCalls() {
 	}
 }
 
-func (x *inspection) mayRefuse(c *call, e *a2e.Error) bool {
+func (x *inspection) mayRefuse(c *Call, e *a2e.Error) bool {
 	if _, ok := c.request.(*a2e.AwaitReq); ok && e.Code == actor.Timeout {
 		return true
 	}
@@ -84,7 +84,7 @@ func (x *inspection) checkSpawns() {
 			x.violation("one child for each spawn", "%s was born %d times: %s and %s", name, len(lives), lives[0].id, lives[1].id)
 		}
 	}
-	for _, c := range x.calls {
+	for _, c := range x.Calls {
 		req, ok := c.request.(*a2e.SpawnReq)
 		if !ok || len(c.answers) == 0 {
 			continue
@@ -121,7 +121,7 @@ func (x *inspection) checkTasks() {
 			x.violation("a task is taken once", "%s by %s in session %d and by %s in session %d", name, places[0].l.id, places[0].session, places[1].l.id, places[1].session)
 		}
 	}
-	for _, c := range x.calls {
+	for _, c := range x.Calls {
 		req, ok := c.request.(*a2e.DelegateReq)
 		if !ok || len(c.answers) == 0 {
 			continue
@@ -164,14 +164,15 @@ func (x *inspection) checkNotes() {
 			seen[r] = append(seen[r], n.N)
 		}
 	}
-	for _, c := range x.calls {
+	for _, c := range x.Calls {
 		req, ok := c.request.(*a2e.MessageReq)
 		if !ok || len(c.answers) == 0 {
 			continue
 		}
 		var n note
 		if err := json.Unmarshal(req.Message.Content, &n); err != nil {
-			x.t.Fatal(err)
+			x.violation("messages arrive as they were sent", "%s", c)
+			continue
 		}
 		there := slices.Contains(seen[route{c.agent, n.Worker, req.ToSubagentID}], n.N)
 		if _, said := c.answers[0].(*a2e.MessageResp); c.accepted() != there && (said || c.tries == 1) {

@@ -1,11 +1,13 @@
-package fault
+package history
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
 	"github.com/troupehq/troupe/actor"
 	"github.com/troupehq/troupe/agent"
+	"github.com/troupehq/troupe/store"
 )
 
 // played is a prompt that plays a script.
@@ -33,22 +35,22 @@ var definitions = []string{
 		"sideB":{"prompt":` + played(`[{"say":"pong"},{"say":"pong"},{"say":"pong"}]`) + `}}`,
 }
 
-// define stores the agents of the load.
-func (s *scene) define() {
-	s.t.Helper()
+// Define stores the agents of the load.
+func Define(ctx context.Context, st *store.Store) error {
 	for _, text := range definitions {
 		d, err := agent.ParseDefinition([]byte(text))
 		if err != nil {
-			s.t.Fatal(err)
+			return err
 		}
 		data, err := json.Marshal(d)
 		if err != nil {
-			s.t.Fatal(err)
+			return err
 		}
-		if _, _, err := s.store.Agents.Apply(s.t.Context(), d.Name, data); err != nil {
-			s.t.Fatal(err)
+		if _, _, err := st.Agents.Apply(ctx, d.Name, data); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // checkInstances: no relationship has more instances than it may, each immediate child is there once, and a parent knows

@@ -1,13 +1,13 @@
-package fault
+package history
 
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,9 +18,10 @@ import (
 	"github.com/troupehq/troupe/subjects"
 )
 
-// A call is one logical request of an agent, and everything that it was ever answered.
-type call struct {
+// A Call is one logical request of an agent, and everything that it was ever answered.
+type Call struct {
 	n       int
+	id      string // of the request
 	agent   actor.ID
 	request a2e.Request
 	first   time.Time // when it was made
@@ -32,30 +33,33 @@ type call struct {
 	more    chan struct{}
 }
 
-// A book holds all calls of a run. They are made on one connection, each with a reply subject of its own
+// A Book holds all calls of a run. They are made on one connection, each with a reply subject of its own
 // that all its tries share, so that an answer to an earlier try is heard, too.
-type book struct {
+type Book struct {
 	conn  *bus.Conn
 	names subjects.Names
 	inbox string
+	try   time.Duration
+	stop  func()
 
-	mu    sync.Mutex
-	calls []*call
+	mu     sync.Mutex
+	calls  []*Call
+	forgot int // calls at the beginning that no more is known of
 }
 
-func openBook(t *testing.T, conn *bus.Conn, names subjects.Names) *book {
-	t.Helper()
-	b := &book{conn: conn, names: names, inbox: conn.NewInbox()}
-	stop, err := conn.Subscribe(b.inbox+".*", b.hear)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
-	return b
+// Open opens an empty book. A request is made again when it is not answered within try.
+func Open(conn *bus.Conn, names subjects.Names, try time.Duration) (*Book, error) {
+	b := &Book{conn: conn, names: names, inbox: conn.NewInbox(), try: try}
+	var err error
+	b.stop, err = conn.Subscribe(b.inbox+".*", b.hear)
+	return b, err
 }
+
+// Close hears no more.
+func (b *Book) Close() { b.stop() }
 
 // hear takes what comes to a reply subject. Without data it is the server: nobody listens.
-func (b *book) hear(subject string, data []byte) {
+func (b *Book) hear(subject string, data []byte) {
 	n, err := strconv.Atoi(strings.TrimPrefix(subject, b.inbox+"."))
 	if err != nil {
 		return
@@ -83,24 +87,28 @@ func (b *book) hear(subject string, data []byte) {
 	}
 }
 
-// ask makes a request again and again until it is answered or ctx ends, and gives the first answer. Some
+// Ask makes a request again and again until it is answered or ctx ends, and gives the first answer. Some
 // requests that can be told by their id are made twice at once, and some again when they are answered.
-func (b *book) ask(ctx context.Context, agent actor.ID, req a2e.Request) (a2e.Message, error) {
+func (b *Book) Ask(ctx context.Context, agent actor.ID, req a2e.Request) (a2e.Message, error) {
 	b.mu.Lock()
-	c := &call{n: len(b.calls), agent: agent, request: req, first: time.Now(), more: make(chan struct{}, 1)}
+	c := &Call{n: len(b.calls), id: req.Env().ID, agent: agent, request: req, first: time.Now(), more: make(chan struct{}, 1)}
 	b.calls = append(b.calls, c)
 	b.mu.Unlock()
-	setID(req, fmt.Sprintf("call-%d", c.n))
+	if c.id == "" {
+		c.id = fmt.Sprintf("call-%d", c.n)
+		setID(req, c.id)
+	}
+	often := frequency(req)
 	data, err := a2e.Encode(req)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		err := b.try(c, data)
-		if err == nil && keyed(req) && c.n%8 == 0 {
-			err = b.try(c, data)
+		err := b.send(c, data)
+		if err == nil && often == twiceAtOnce {
+			err = b.send(c, data)
 		}
-		patience := time.NewTimer(tryTime(req))
+		patience := time.NewTimer(b.tryTime(req))
 		if err != nil {
 			patience.Reset(retryPause)
 		}
@@ -115,8 +123,8 @@ func (b *book) ask(ctx context.Context, agent actor.ID, req a2e.Request) (a2e.Me
 		answers, nobody := c.answers, c.nobody
 		b.mu.Unlock()
 		if len(answers) > 0 {
-			if keyed(req) && c.n%8 == 1 {
-				_ = b.try(c, data) // its answer is heard if it comes
+			if often == onceMore {
+				_ = b.send(c, data) // its answer is heard if it comes
 			}
 			return answers[0], nil
 		}
@@ -126,31 +134,48 @@ func (b *book) ask(ctx context.Context, agent actor.ID, req a2e.Request) (a2e.Me
 	}
 }
 
-// try makes a request once.
-func (b *book) try(c *call, data []byte) error {
+// send makes a request once.
+func (b *Book) send(c *Call, data []byte) error {
 	b.mu.Lock()
 	c.tries++
 	b.mu.Unlock()
 	return b.conn.NC.PublishMsg(&nats.Msg{Subject: b.names.A2E(c.agent), Reply: b.inbox + "." + strconv.Itoa(c.n), Data: data})
 }
 
-// keyed reports whether the id of a request makes it safe to repeat.
-func keyed(req a2e.Request) bool {
+// How often a request is made that could do with being made once.
+const (
+	once = iota
+	twiceAtOnce
+	onceMore // when it is answered
+)
+
+// frequency gives the frequency of a request, which follows from its id: more than once only where the id makes
+// it safe to repeat.
+func frequency(req a2e.Request) int {
 	switch req.(type) {
 	case *a2e.SpawnReq, *a2e.DelegateReq, *a2e.MessageReq, *a2e.MergeReq:
-		return true
+	default:
+		return once
 	}
-	return false
+	f := fnv.New32a()
+	f.Write([]byte(req.Env().ID))
+	switch f.Sum32() % 8 {
+	case 0:
+		return twiceAtOnce
+	case 1:
+		return onceMore
+	}
+	return once
 }
 
 const retryPause = 20 * time.Millisecond
 
 // tryTime is how long one try of a request waits.
-func tryTime(req a2e.Request) time.Duration {
+func (b *Book) tryTime(req a2e.Request) time.Duration {
 	if m, ok := req.(*a2e.AwaitReq); ok {
-		return m.Timeout() + time.Second
+		return m.Timeout() + b.try
 	}
-	return 1500 * time.Millisecond
+	return b.try
 }
 
 func setID(req a2e.Request, id string) {
@@ -175,14 +200,39 @@ func setID(req a2e.Request, id string) {
 }
 
 // all gives every call, once nothing is asked any more.
-func (b *book) all() []*call {
+func (b *Book) all() []*Call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.calls)
 }
 
+// Len is how many calls were made.
+func (b *Book) Len() int { return len(b.all()) }
+
+// Silent gives the calls that were never answered.
+func (b *Book) Silent() (silent []*Call) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.calls[b.forgot:] {
+		if len(c.answers) == 0 {
+			silent = append(silent, c)
+		}
+	}
+	return silent
+}
+
+// Forget gives up what the calls so far hold, for a run that goes on for long. They can't be inspected any more.
+func (b *Book) Forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.calls[b.forgot:] {
+		c.request, c.answers, c.raw = nil, nil, nil
+	}
+	b.forgot = len(b.calls)
+}
+
 // String tells a call to a reader.
-func (c *call) String() string {
+func (c *Call) String() string {
 	answer := "no answer"
 	if len(c.raw) > 0 {
 		answer = brief(c.raw[0])
@@ -191,7 +241,7 @@ func (c *call) String() string {
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("call %d of %s at %s, %d tries: %s\n   -> %s", c.n, c.agent, clock(c.first), c.tries, brief(string(text)), answer)
+	return fmt.Sprintf("call %s of %s at %s, %d tries: %s\n   -> %s", c.id, c.agent, clock(c.first), c.tries, brief(string(text)), answer)
 }
 
 func brief(s string) string {

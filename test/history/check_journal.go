@@ -1,4 +1,4 @@
-package fault
+package history
 
 import (
 	"slices"
@@ -39,9 +39,9 @@ func (x *inspection) checkJournal(a actor.Address, records []stored) {
 }
 
 // checkEnvelopes: everything that a record sends to an actor is taken by it, once.
-func (x *inspection) checkEnvelopes(records []placed) {
+func (x *inspection) checkEnvelopes() {
 	took := map[actor.Address]map[actor.Taken]bool{}
-	for _, r := range records {
+	for _, r := range x.Journal {
 		if took[r.of] == nil {
 			took[r.of] = map[actor.Taken]bool{}
 		}
@@ -49,7 +49,7 @@ func (x *inspection) checkEnvelopes(records []placed) {
 			took[r.of][t] = true
 		}
 	}
-	for _, r := range records {
+	for _, r := range x.Journal {
 		for i, e := range r.Effects {
 			if e.Kind != actor.EffectSend && e.Kind != actor.EffectNotice || took[e.To] == nil {
 				continue // what is sent to nobody is bounced
@@ -58,6 +58,49 @@ func (x *inspection) checkEnvelopes(records []placed) {
 			if !took[e.To][t] {
 				x.violation("what was sent arrives", "%s sent %s %s to %s in record %d at %s, and it was never taken", r.of, e.Name, t.ID, e.To, r.seq, r.time())
 			}
+		}
+	}
+}
+
+// checkOrder: what one actor sends to another on one lane is taken in the order in which it was sent.
+func (x *inspection) checkOrder() {
+	type route struct {
+		from, to actor.Address
+		lane     actor.Lane
+	}
+	type sender struct {
+		from actor.ID
+		id   actor.EnvelopeID
+	}
+	sent := map[sender]route{}
+	for _, r := range x.Journal {
+		for i, e := range r.Effects {
+			if e.Kind == actor.EffectSend {
+				sent[sender{r.of.ID, actor.EnvelopeID{J: r.seq, N: uint32(i)}}] = route{r.of, e.To, e.Lane}
+			}
+		}
+	}
+	latest := map[route]actor.EnvelopeID{}
+	for _, r := range x.Journal {
+		for _, t := range r.Took {
+			way, ok := sent[sender{t.From, t.ID}]
+			if !ok || way.to != r.of {
+				continue
+			}
+			before := latest[way]
+			if t.ID.J < before.J || t.ID.J == before.J && t.ID.N < before.N {
+				x.violation("an inbox keeps the order", "%s took %s of %s in record %d, behind %s (lane %s)", r.of, t.ID, t.From, r.seq, before, way.lane)
+			}
+			latest[way] = t.ID
+		}
+	}
+}
+
+// checkDepth: no thread stands deeper than threads may, and each below the one that its place names.
+func (x *inspection) checkDepth() {
+	for _, l := range x.inOrder() {
+		if d := l.birth.Lineage.Depth(); d > host.DefaultMaxDepth {
+			x.violation("no thread is deeper than it may be", "%s stands at depth %d of %d", l.id, d, host.DefaultMaxDepth)
 		}
 	}
 }
@@ -80,8 +123,15 @@ func (x *inspection) checkTrees() {
 			}
 		}
 	}
-	for root, records := range x.hosts {
-		tree := x.replay(root, records)
+	roots := map[actor.ID]bool{}
+	for root := range x.hosts {
+		roots[root] = true
+	}
+	for root := range live {
+		roots[root] = true
+	}
+	for root := range roots {
+		tree := x.replay(root, x.hosts[root])
 		members := tree.Live()
 		for _, id := range members {
 			if !live[root][id] {
@@ -108,11 +158,12 @@ func (x *inspection) status(id actor.ID) a2e.Status {
 
 // replay restores a host from its first record on, and looks at the cap after every record that bears.
 func (x *inspection) replay(root actor.ID, records []stored) *host.Tree {
-	tree := host.NewTree(root, host.Limits{MaxDepth: host.DefaultMaxDepth, MaxLive: maxLive})
+	tree := host.NewTree(root, host.Limits{MaxDepth: host.DefaultMaxDepth, MaxLive: x.MaxLive})
 	for _, r := range records {
 		before := tree.Live()
 		if err := tree.Apply(&r.Record); err != nil {
-			x.t.Fatalf("record %d of the host of %s: %v", r.seq, root, err)
+			x.violation("everything can be read", "record %d of the host of %s: %v", r.seq, root, err)
+			return tree
 		}
 		births, came := 0, 0
 		for _, e := range r.Effects {
@@ -127,7 +178,7 @@ func (x *inspection) replay(root actor.ID, records []stored) *host.Tree {
 			}
 		}
 		// A closed thread that is given work counts again, whatever the cap is.
-		if births > 0 && len(now)-(came-births) > maxLive {
+		if births > 0 && len(now)-(came-births) > x.MaxLive {
 			x.violation("no spawn goes past the cap", "the host of %s has %d members after record %d, which bears %d", root, len(now), r.seq, births)
 		}
 	}

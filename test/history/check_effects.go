@@ -1,27 +1,27 @@
-package fault
+package history
 
 import (
-	"context"
 	"encoding/json"
 	"strconv"
 	"time"
 
 	"github.com/troupehq/troupe/a2e"
 	"github.com/troupehq/troupe/actor"
+	"github.com/troupehq/troupe/agent"
 	"github.com/troupehq/troupe/subjects"
 )
 
 func timeOf(us int64) time.Time { return time.UnixMicro(us) }
 
 // checkEffects: mail, births and kept answers are what the records say, all of them and nothing else.
-func (x *inspection) checkEffects(names subjects.Names, records []placed) {
+func (x *inspection) checkEffects() {
 	mails := map[string]bool{}
 	answers := map[string][]byte{}
-	for _, r := range records {
+	for _, r := range x.Journal {
 		for _, e := range r.Effects {
 			switch e.Kind {
 			case actor.EffectMail:
-				subject := names.Mail(e.To.ID, r.of.ID, e.Name)
+				subject := x.Names.Mail(e.To.ID, r.of.ID, e.Name)
 				if mails[subject] {
 					x.violation("mail is sent once", "%s again, in record %d of %s", subject, r.seq, r.of)
 				}
@@ -37,8 +37,8 @@ func (x *inspection) checkEffects(names subjects.Names, records []placed) {
 				if answers[e.Name] == nil {
 					answers[e.Name] = e.Body
 				}
-				key := subjects.KVSubject(names.KeysBucket(), e.Name)
-				if data, ok := x.keys[key]; !ok || string(data) != string(answers[e.Name]) {
+				key := subjects.KVSubject(x.Names.KeysBucket(), e.Name)
+				if data, ok := x.Keys[key]; !ok || string(data) != string(answers[e.Name]) {
 					x.violation("answers are kept", "%s of record %d of %s: it is %v that there is one", e.Name, r.seq, r.of, ok)
 				}
 			}
@@ -49,18 +49,18 @@ func (x *inspection) checkEffects(names subjects.Names, records []placed) {
 			x.violation("mail comes from a record", "%s does not", subject)
 		}
 	}
-	x.checkCompletions(names)
+	x.checkCompletions()
 }
 
 // checkCompletions: a child of an agent outside leaves one completion in its mail for each session that
 // was not stopped, and none for one that was.
-func (x *inspection) checkCompletions(names subjects.Names) {
+func (x *inspection) checkCompletions() {
 	for _, l := range x.inOrder() {
 		if !l.birth.Lineage.ParentOutside() {
 			continue
 		}
 		for n, e := range l.ends {
-			data, there := x.mail[names.Mail(l.birth.Lineage.Parent(), l.id, number(n))]
+			data, there := x.mail[x.Names.Mail(l.birth.Lineage.Parent(), l.id, number(n))]
 			status := statusOf(e.Name)
 			if want := status == a2e.Completed || status == a2e.Failed; want != there {
 				x.violation("one completion for each session that was not stopped", "session %d of %s ended with %s, and it is %v that its owner has mail", n, l.id, e.Name, there)
@@ -87,8 +87,8 @@ func (x *inspection) checkRegistry() {
 			continue
 		}
 		want, _ := l.last().RegistryEntry(e.Seq)
-		if string(want) != x.raw[l.id] {
-			x.violation("the registry is true", "%s, last record %d:\n   %s\n   %s", l.id, l.records[len(l.records)-1].seq, brief(x.raw[l.id]), brief(string(want)))
+		if string(want) != string(x.Registry[l.id]) {
+			x.violation("the registry is true", "%s, last record %d:\n   %s\n   %s", l.id, l.records[len(l.records)-1].seq, brief(string(x.Registry[l.id])), brief(string(want)))
 		}
 	}
 	for id := range x.entries {
@@ -98,41 +98,37 @@ func (x *inspection) checkRegistry() {
 	}
 }
 
-// checkOutside asks once more, as an agent does: LIST and AWAIT say what the journals say.
-func (x *inspection) checkOutside(s *scene) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	listed := map[actor.ID]a2e.Status{}
-	for a := range agents {
-		for page := (&a2e.ListReq{}); ; {
-			msg, err := s.book.ask(ctx, agentID(a), page)
-			resp, ok := msg.(*a2e.ListResp)
-			if !ok {
-				x.violation("LIST is answered in the end", "%v: %v", err, msg)
-				break
-			}
-			for _, info := range resp.Subagents {
-				listed[info.SubagentID] = info.Status
-			}
-			if resp.Cursor == "" {
-				break
-			}
-			page = &a2e.ListReq{Cursor: resp.Cursor}
+// checkSeen: to those who watch, the registry never goes back, and each status follows the one before as it may.
+func (x *inspection) checkSeen() {
+	before := map[actor.ID]agent.Entry{}
+	for _, s := range x.Seen {
+		old, again := before[s.ID]
+		before[s.ID] = s.Entry
+		switch {
+		case !again:
+		case s.Entry.Seq < old.Seq || s.Entry.Session < old.Session:
+			x.violation("the registry never goes back", "%s was seen at record %d in session %d, behind record %d in session %d", s.ID, s.Entry.Seq, s.Entry.Session, old.Seq, old.Session)
+		case !legal(old.A2E(), s.Entry.A2E(), s.Entry.Session-old.Session):
+			x.violation("whoever watches sees legal steps", "%s went from %s (session %d, record %d) to %s (session %d, record %d)",
+				s.ID, old.A2E(), old.Session, old.Seq, s.Entry.A2E(), s.Entry.Session, s.Entry.Seq)
 		}
 	}
+}
+
+// checkOutside: to an agent that asks once more, LIST and AWAIT say what the journals say.
+func (x *inspection) checkOutside() {
 	for _, l := range x.inOrder() {
 		want := l.last().Outcome()
-		if listed[l.id] != want.Status {
-			x.violation("LIST tells what the journal has", "%s is %s and listed as %q", l.id, want.Status, listed[l.id])
+		if x.Listed[l.id] != want.Status {
+			x.violation("LIST tells what the journal has", "%s is %s and listed as %q", l.id, want.Status, x.Listed[l.id])
 		}
 		if want.Status == a2e.Running || want.Status == a2e.Waiting {
 			continue // told before
 		}
-		msg, err := s.book.ask(ctx, l.birth.Lineage.Root(), &a2e.AwaitReq{SubagentID: l.id, TimeoutSeconds: 5})
-		resp, ok := msg.(*a2e.AwaitResp)
+		resp, ok := x.Awaited[l.id].(*a2e.AwaitResp)
 		if !ok || resp.Status != want.Status || resp.Error != want.Error || len(want.Result) > 0 && !sameJSON(resp.Result, want.Result) {
-			got, _ := json.Marshal(msg)
-			x.violation("AWAIT tells in the end what the journal has", "%s is %s: %s %v", l.id, want.Status, brief(string(got)), err)
+			got, _ := json.Marshal(x.Awaited[l.id])
+			x.violation("AWAIT tells in the end what the journal has", "%s is %s: %s", l.id, want.Status, brief(string(got)))
 		}
 	}
 }
