@@ -45,7 +45,7 @@ func (a *app) benchCommand() *cobra.Command {
 	f.BoolVar(&o.Failover, "failover", false, "measure only how soon the threads of a killed host go on")
 	f.IntVar(&o.Kills, "kills", bench.DefaultKills, "how often --failover kills a host")
 	f.IntVar(&o.Crowd, "crowd", 0, "measure only the neighbours of one thread with so many messages queued")
-	f.StringVar(&o.Temp, "store", "", "a `DIRECTORY` to make the temporary stores in (default: the system's); a million threads take 4 GB")
+	f.StringVar(&o.Temp, "store", "", "a `DIRECTORY` to make the temporary stores in (default: the system's); a million threads take 2 GB")
 	a.printing(cmd)
 	return cmd
 }

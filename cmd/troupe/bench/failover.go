@@ -18,9 +18,9 @@ const (
 	failoverWindow = 128 // children under way
 )
 
-// busy is a thread whose task takes its time, so that a host that is killed has many under way.
-var busy = a2e.SubagentConfig{
-	Name: "busy", Model: "builtin/script",
+// slow is a thread whose task takes its time, so that a host that is killed has many under way.
+var slow = a2e.SubagentConfig{
+	Name: "slow", Model: "builtin/script",
 	Metadata: map[string]json.RawMessage{"script": json.RawMessage(`[{"sleep_ms":200},{"result":"done"}]`)},
 }.WithDefaults()
 
@@ -35,7 +35,7 @@ func failover(ctx context.Context, o Options) (rows []Row, err error) {
 		if err != nil {
 			return err
 		}
-		l, err := newLoad(ctx, f.conn, f.names, busy)
+		l, err := newLoad(ctx, f.conn, f.names, slow)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,10 @@ func (f *fleet) kills(ctx context.Context, l *load) (times, last []time.Duration
 		if err != nil {
 			return nil, nil, err
 		}
-		victim := slices.Min(slices.Collect(maps.Values(owners))) // names grow: the one that has been there for longest
+		victim := slices.Min(slices.Collect(maps.Values(owners)))
+		if err := f.busy(ctx, l, victim, owners); err != nil {
+			return nil, nil, err
+		}
 		first, all, err := f.killOne(ctx, l, victim, owners)
 		if err != nil {
 			return nil, nil, fmt.Errorf("kill %d, of %s: %w", i+1, victim, err)
@@ -94,18 +97,33 @@ func (f *fleet) kills(ctx context.Context, l *load) (times, last []time.Duration
 	return times, last, nil
 }
 
+// busy returns once children are under way in every partition of a host: one that has just been started gets its load
+// when the askers of the one before have asked again.
+func (f *fleet) busy(ctx context.Context, l *load, host string, owners map[int]string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	mine := func(p int) bool { return owners[p] == host }
+	owns := 0
+	for p := range owners {
+		if mine(p) {
+			owns++
+		}
+	}
+	for len(l.underWay(f.o.Partitions, mine)) < owns {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s gets no load: %w", host, ctx.Err())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
 // killOne kills a host. It gives when in each partition of it a child has gone on, and when the last has.
 func (f *fleet) killOne(ctx context.Context, l *load, victim string, owners map[int]string) (first, last time.Duration, err error) {
 	host := f.hosts[victim]
 	delete(f.hosts, victim)
 	theirs := func(p int) bool { return owners[p] == victim }
-	for until := time.Now().Add(patience); len(l.underWay(f.o.Partitions, theirs)) == 0 && time.Now().Before(until); {
-		select { // it has only just begun
-		case <-ctx.Done():
-			return 0, 0, ctx.Err()
-		case <-time.After(time.Millisecond):
-		}
-	}
 	started := time.Now()
 	if err := host.kill(); err != nil {
 		return 0, 0, err

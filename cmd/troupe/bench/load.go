@@ -97,16 +97,23 @@ func (l *load) take(d client.Delivery) {
 // run makes children one after the other in window lanes, until n were begun or ctx ends, and waits until all that
 // were accepted have completed.
 func (l *load) run(ctx context.Context, n, window int) error {
-	err := parallel(n, window, func(i int) error {
+	_ = parallel(n, window, func(i int) error { // the fault says more
 		if ctx.Err() != nil {
-			return nil
+			return errEnough
 		}
-		return l.live(context.WithoutCancel(ctx), i%parents)
+		err := l.live(context.WithoutCancel(ctx), i%parents)
+		if err != nil {
+			l.fail(err)
+		}
+		return err
 	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return errors.Join(err, l.fault)
+	return l.fault
 }
+
+// errEnough ends a load that is to begin no more children.
+var errEnough = errors.New("enough")
 
 // live takes one child through its life. A child whose completion does not come is not waited for for ever.
 func (l *load) live(ctx context.Context, parent int) error {
