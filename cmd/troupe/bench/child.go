@@ -41,17 +41,18 @@ type memory struct {
 	Resident int64 `json:"resident"`
 }
 
-// partUp is the first line that a part writes.
-const partUp = "up"
+// partUp begins the first line that a part writes. That of a server goes on with its member id, which a host on the same
+// store directory has.
+const partUp = "up "
 
 // ServePart runs a part until ctx or in ends, so that no part outlives its bench. It writes a line once it is up, and
 // answers each line of in with what memory it then holds.
 func ServePart(ctx context.Context, p Part, in io.Reader, out io.Writer) error {
-	stop, err := p.start(ctx)
+	member, stop, err := p.start(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, partUp)
+	fmt.Fprintln(out, partUp+member)
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
@@ -79,25 +80,25 @@ func ServePart(ctx context.Context, p Part, in io.Reader, out io.Writer) error {
 	}
 }
 
-func (p Part) start(ctx context.Context) (stop func() error, err error) {
+func (p Part) start(ctx context.Context) (member string, stop func() error, err error) {
 	if p.Store != "" {
 		server, err := bus.StartServer(bus.ServerConfig{Store: p.Store, Listen: p.Listen})
 		if err != nil {
-			return nil, err
+			return "", nil, err
 		}
-		return server.Close, nil
+		return server.Member(), server.Close, nil
 	}
 	conn, err := bus.Connect(ctx, bus.Config{URL: p.URL})
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	h, err := newHost(ctx, conn, p.Partitions, p.Member)
 	if err != nil {
 		conn.Close()
-		return nil, err
+		return "", nil, err
 	}
 	halt, err := serve(h)
-	return func() error { return errors.Join(halt(), closed(conn)) }, err
+	return p.Member, func() error { return errors.Join(halt(), closed(conn)) }, err
 }
 
 func closed(conn *bus.Conn) error {
@@ -169,6 +170,7 @@ type child struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	lines chan string // what it writes to its output
+	said  string      // its first line, behind what said that it is up
 	once  sync.Once
 	err   error
 }
@@ -203,6 +205,7 @@ func startChild(ctx context.Context, o Options, up string, args ...string) (*chi
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("troupe %s: %w", strings.Join(args, " "), err), c.kill())
 	}
+	c.said = strings.TrimPrefix(line, up)
 	return c, nil
 }
 

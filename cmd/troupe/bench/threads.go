@@ -16,7 +16,6 @@ const (
 	brood   = 10 // children of each parent
 	samples = 40 // parents that are listed, and threads that are woken up
 	small   = 1000
-	member  = "bench"
 
 	settleFrom = 10_000 // threads, before which their memory is not worth waiting for
 )
@@ -97,7 +96,7 @@ func (i *idleness) fill(ctx context.Context, o Options, dir string, n int) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, server.kill()) }()
-	host, err := partHost(ctx, o, listen, member)
+	host, err := partHost(ctx, o, listen, server.said) // as whom a "troupe up" restarts
 	if err != nil {
 		return err
 	}
@@ -193,7 +192,7 @@ func (p *product) spawnUnder(ctx context.Context, agent actor.ID) (err error) {
 func (i *idleness) restart(ctx context.Context, o Options, dir string, n int) error {
 	o.Progress(fmt.Sprintf("restarting on %d threads", n))
 	started := time.Now()
-	u, err := up(ctx, o, dir, "--member", member)
+	u, err := up(ctx, o, dir)
 	if err != nil {
 		return err
 	}
@@ -210,7 +209,7 @@ func (i *idleness) restart(ctx context.Context, o Options, dir string, n int) er
 		return err
 	}
 	started = time.Now()
-	if u, err = up(ctx, o, dir, "--member", member); err != nil {
+	if u, err = up(ctx, o, dir); err != nil {
 		return err
 	}
 	i.restarted = time.Since(started)
