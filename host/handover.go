@@ -52,16 +52,16 @@ func loans(h *Host, lease store.Lease) map[lentJob]*loan {
 }
 
 func (p *partition) lentTo(a actor.Address, n uint64) (*loan, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.lending.Lock()
+	defer p.lending.Unlock()
 	l, ok := p.lent[lentJob{a, n}]
 	return l, ok
 }
 
 // stillLent is what the lease has to go on saying.
 func (p *partition) stillLent() (all []store.Lent) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.lending.Lock()
+	defer p.lending.Unlock()
 	for j, l := range p.lent {
 		if left := time.Until(l.until); left > 0 {
 			all = append(all, store.Lent{Actor: j.a, Job: j.n, By: l.by, Within: left})
@@ -80,9 +80,9 @@ func (c *cell) expect(ctx context.Context, t *task) bool {
 	if ctx.Err() != nil && p.handing.Load() {
 		return false // it stays lent
 	}
-	p.mu.Lock()
+	p.lending.Lock()
 	delete(p.lent, lentJob{t.actor, t.n})
-	p.mu.Unlock()
+	p.lending.Unlock()
 	return ctx.Err() == nil
 }
 

@@ -49,7 +49,9 @@ type partition struct {
 	base   uint64    // everything up to it is settled, unless slots or spilled say otherwise
 	cells  map[actor.Address]*cell
 	closed bool
-	lent   map[lentJob]*loan // jobs that an earlier owner carries out
+
+	lending sync.Mutex        // of lent alone: it is asked for under a cell's lock, under which mu must not be
+	lent    map[lentJob]*loan // jobs that an earlier owner carries out
 
 	handing atomic.Bool // it is handed over: no job is begun, and answers go into the inbox
 
