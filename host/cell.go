@@ -282,17 +282,7 @@ func (c *cell) record(ctx context.Context, batch []actor.Envelope, turn *actor.T
 	if err != nil {
 		return nil, err
 	}
-	cursor := c.cursor
-	var took []actor.Taken
-	for i := range batch {
-		e := &batch[i]
-		if at := cursor.Of(e.Lane); e.Seq > *at {
-			*at = e.Seq
-		}
-		if !e.ID.IsZero() {
-			took = append(took, actor.Taken{From: e.From, ID: e.ID})
-		}
-	}
+	cursor, took := c.taken(batch)
 	answers := c.kept.next(turn, c.addr.Host)
 	base := c.base
 	if turn.Rebase {
@@ -323,24 +313,45 @@ func (c *cell) record(ctx context.Context, batch []actor.Envelope, turn *actor.T
 		}
 		return nil, err
 	}
+	c.kept = answers
+	c.recorded(seq, r, batch, turn)
+	return r, nil
+}
+
+// taken gives the cursor behind a batch, and the ids of its envelopes.
+func (c *cell) taken(batch []actor.Envelope) (cursor actor.Cursor, took []actor.Taken) {
+	cursor = c.cursor
+	for i := range batch {
+		e := &batch[i]
+		if at := cursor.Of(e.Lane); e.Seq > *at {
+			*at = e.Seq
+		}
+		if !e.ID.IsZero() {
+			took = append(took, actor.Taken{From: e.From, ID: e.ID})
+		}
+	}
+	return cursor, took
+}
+
+// recorded notes a turn that stands in the journal.
+func (c *cell) recorded(seq uint64, r *actor.Record, batch []actor.Envelope, turn *actor.Turn) {
 	c.p.h.counters.recorded(turn, len(batch))
 	c.p.wrote(seq)
 	if turn.Full {
 		c.full = seq
 	}
-	if c.base = base; base == 0 && c.addr.Host {
+	if c.base = r.Base; r.Base == 0 && c.addr.Host {
 		c.base = seq
 	}
-	c.seq, c.cursor, c.kept = seq, cursor, answers
+	c.seq, c.cursor = seq, r.Cursor
 	for i := range batch {
 		c.ledger.add(&batch[i])
 	}
-	for _, a := range answers.fresh {
+	for _, a := range c.kept.fresh {
 		c.ledger.answered(a.Key)
 	}
 	c.history.add(turn.Entries)
 	c.wellDone()
-	return r, nil
 }
 
 // settle lets the inbox forget the envelopes.

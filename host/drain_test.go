@@ -157,18 +157,9 @@ func (f *fleet) next(what string) began {
 }
 
 // owned counts the partitions of a member.
-func (f *fleet) owned(member string) (n int) {
+func (f *fleet) owned(member string) int {
 	f.t.Helper()
-	all, err := f.store.Leases.All(natstest.Context(f.t))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	for _, l := range all {
-		if l.Lease.Owner == member {
-			n++
-		}
-	}
-	return n
+	return natstest.Owned(f.t, f.store, member)
 }
 
 func (f *fleet) ends(ids []actor.ID) (by map[actor.ID]string) {

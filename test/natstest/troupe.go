@@ -181,3 +181,18 @@ func (tr *Troupe) Ask(t testing.TB, agent, request string) string {
 	}
 	return string(answer)
 }
+
+// Owned counts the partitions that a member owns.
+func Owned(t testing.TB, st *store.Store, member string) (n int) {
+	t.Helper()
+	all, err := st.Leases.All(Context(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range all {
+		if l.Lease.Owner == member {
+			n++
+		}
+	}
+	return n
+}
